@@ -404,7 +404,7 @@ typedef struct metatune_config {
     uint32_t gnn_batch;          /* graphs a forward holds; 0 = 32; 1..1024 */
 } metatune_config;
 
-/* DESIGN's tiny configuration: ask batch 8, forward batch 1, draft 64, 16
+/* DESIGN's tiny configuration: ask batch 8, forward batch 1, draft 24, 16
    chains, 64 points, 32 nodes. For up to 8 knobs and the tiny preset. */
 METATUNE_API metatune_config metatune_config_tiny(void);
 METATUNE_API metatune_status metatune_config_check(const metatune_config *cfg,
@@ -631,11 +631,12 @@ typedef struct metatune_slot {   /* one trial of the open batch */
 } metatune_slot;
 
 typedef struct metatune_point {  /* a measured setting kept for the fit */
-    uint64_t hash, trial;
+    uint64_t hash;
     double value;                /* 0 = failed */
     double y;                    /* log2(t0 / value), before the offset */
-    int32_t exact;               /* its samples were all the same number */
-    int32_t fitted;              /* phi is set */
+    uint32_t trial;              /* id */
+    uint16_t exact;              /* its samples were all the same number */
+    uint16_t fitted;             /* phi is set */
 } metatune_point;
 
 typedef struct metatune_candidate {
@@ -654,7 +655,7 @@ struct metatune_tuner {
     metatune_encode_nest nest;
     metatune_encode_graph *graph;            /* (gnn_batch) */
     const metatune_encode_graph **graph_at;  /* (gnn_batch) */
-    metatune_head head, fantasy;
+    metatune_head head;
     int32_t width;               /* D, 0 without a model */
     double space_size;
     uint64_t space_hash;
@@ -2047,6 +2048,13 @@ static int mti_num_finite(double x)
     return ((mti_num_bits(x) >> 52) & 2047U) != 2047U;
 }
 
+/* Positive and finite, by the bits: fast-math may flush or assume. */
+static int mti_num_positive(double x)
+{
+    uint64_t bits = mti_num_bits(x);
+    return bits > 0 && bits < (uint64_t)2047 << 52;
+}
+
 static int mti_num_digit(char c)
 {
     return c >= '0' && c <= '9';
@@ -2754,7 +2762,7 @@ static void mti_rec_put_count(mti_rec_out *out, int field, uint64_t value)
 /* Left out when not a positive finite number: absent means unknown. */
 static void mti_rec_put_amount(mti_rec_out *out, int field, double value)
 {
-    if (!mti_num_finite(value) || !(value > 0.0)) return;
+    if (!mti_num_positive(value)) return;
     mti_rec_put_key(out, field);
     mti_rec_put_double(out, value);
 }
@@ -2895,7 +2903,7 @@ metatune_record_encode(const metatune_record *record, char *buf, size_t cap,
         return METATUNE_BAD_ARG;
     if (trial && ok) {
         if (!mti_num_finite(record->value)) return METATUNE_NOT_FINITE;
-        if (!(record->value > 0.0)) return METATUNE_BAD_ARG;
+        if (!mti_num_positive(record->value)) return METATUNE_BAD_ARG;
         for (i = 0; i < record->n_samples; i++)
             if (!mti_num_finite(record->samples[i]))
                 return METATUNE_NOT_FINITE;
@@ -3135,7 +3143,7 @@ metatune_record_decode(const char *line, size_t n, metatune_record *record)
         if (record->status != METATUNE_OK) {
             record->value = 0.0; /* a sentinel must not become the optimum */
             record->n_samples = 0;
-        } else if (!(record->value > 0.0)) {
+        } else if (!mti_num_positive(record->value)) {
             return METATUNE_BAD_RECORD;
         }
     }
@@ -3528,14 +3536,15 @@ METATUNE_API metatune_config metatune_config_tiny(void)
     metatune_config c;
     memset(&c, 0, sizeof c);
     c.batch = 8;
-    c.cap_visited = 128;
+    c.cap_visited = 64;
     c.cap_fit = 64;
-    c.draft = 64;
+    c.draft = 24;
     c.chains = 16;
     c.moves = 24;
     c.gnn_batch = 1;
     c.encode.cap_nodes = 32;
     c.encode.cap_edges = 160;
+    c.encode.cap_tensors = 3;
     return c;
 }
 
@@ -3554,7 +3563,7 @@ typedef struct mti_tuner_layout {
     metatune_gnn_config gnn;
     int32_t width;
     uint32_t cap_slots, n_index;
-    size_t net, nest, graph, graph_at, graph_mem, head, fantasy, params;
+    size_t net, nest, graph, graph_at, graph_mem, head, params;
     size_t visited, index, slot, slot_digits, slot_values;
     size_t point, point_digits, point_phi, pool, pool_digits, pool_phi;
     size_t chain_digits, chain_score, move_digits, move_phi, move_s0;
@@ -3657,7 +3666,6 @@ static metatune_status mti_tuner_plan(const metatune_config *cfg,
         MTI_BLOCK(graph_at, b, const metatune_encode_graph *);
         MTI_BLOCK(graph_mem, mti_enc_align(l->graph_bytes) * b, char);
         MTI_BLOCK(head, l->head_bytes, char);
-        MTI_BLOCK(fantasy, l->head_bytes, char);
         MTI_BLOCK(params, l->n_params, metatune_real);
         MTI_BLOCK(point_phi, l->cfg.cap_fit * d, metatune_real);
         MTI_BLOCK(pool, n, metatune_candidate);
@@ -3763,9 +3771,6 @@ metatune_init(metatune_tuner *tuner, const metatune_config *cfg,
                 l.graph_bytes);
         if (!st)
             st = metatune_head_init(&t->head, l.width, base + l.head,
-                                    l.head_bytes);
-        if (!st)
-            st = metatune_head_init(&t->fantasy, l.width, base + l.fantasy,
                                     l.head_bytes);
         if (!st && problem->model)
             t->model = *problem->model;
@@ -4334,15 +4339,13 @@ static void mti_slot_predict(metatune_tuner *t, metatune_slot *s,
 }
 
 /* Pick the highest score; after each pick believe the model's mean there
-   (mu stays, v falls around it) and look again. */
+   (mu stays, v falls around it) and look again. The head keeps these beliefs:
+   the caller fits it anew. */
 static uint32_t mti_pick(metatune_tuner *t, uint32_t n)
 {
     uint32_t i, j, picked = 0;
-    size_t d = (size_t)t->width, tri = mti_tri(t->width);
-    double kappa = mti_kappa(t);
-    double *p = t->fantasy.m; /* A^-1 phi of the pick */
-    memcpy(t->fantasy.chol, t->head.chol, tri * sizeof(double));
-    t->fantasy.s2 = t->head.s2;
+    size_t d = (size_t)t->width;
+    double kappa = mti_kappa(t), *p = t->head.b; /* A^-1 phi of the pick */
     while (picked < n) {
         uint32_t best = t->n_pool;
         metatune_candidate *c;
@@ -4369,8 +4372,8 @@ static uint32_t mti_pick(metatune_tuner *t, uint32_t n)
         phi = t->pool_phi + best * d;
         for (j = 0; j < d; j++)
             p[j] = (double)phi[j];
-        mti_chol_forward(t->fantasy.chol, p, t->width);
-        mti_chol_backward(t->fantasy.chol, p, t->width);
+        mti_chol_forward(t->head.chol, p, t->width);
+        mti_chol_backward(t->head.chol, p, t->width);
         for (i = 0; i < t->n_pool; i++) {
             const metatune_real *other = t->pool_phi + i * d;
             double dot = 0;
@@ -4382,8 +4385,8 @@ static uint32_t mti_pick(metatune_tuner *t, uint32_t n)
             t->pool[i].v -= dot * dot / (t->head.s2 + c->v);
         }
         for (j = 0; j < d; j++)
-            t->fantasy.work[j] = (double)phi[j] / sqrt(t->head.s2);
-        mti_chol_update(t->fantasy.chol, t->fantasy.work, t->width);
+            t->head.work[j] = (double)phi[j] / sqrt(t->head.s2);
+        mti_chol_update(t->head.chol, t->head.work, t->width);
     }
     return picked;
 }
@@ -4406,7 +4409,7 @@ static void mti_expect(metatune_tuner *t)
 static void mti_propose_model(metatune_tuner *t, metatune_encode_rng *rng,
                               uint32_t n)
 {
-    uint32_t random, guided;
+    uint32_t random;
     uint16_t *d = t->move_digits;
     mti_fit(t);
     /* a wrong prior is widened, then dropped (RECIPE 6) */
@@ -4420,12 +4423,13 @@ static void mti_propose_model(metatune_tuner *t, metatune_encode_rng *rng,
         random = n / 2;
     else
         random = t->tau > 0.6 ? 0 : (n + 7) / 8;
-    guided = n - random;
     mti_draft(t, rng);
     if (t->batch > 0 || t->problem.model)
         mti_anneal(t, rng);
     mti_expect(t);
-    (void)mti_pick(t, guided);
+    if (t->n_slots + random < n) /* the default setting may have a place */
+        (void)mti_pick(t, n - random - t->n_slots);
+    mti_fit(t);
     while (t->n_slots < n && mti_sample(t, rng, d)) {
         /* random ones are predicted, too: records keep the model honest */
         metatune_slot *s = mti_slot_add(t, d, METATUNE_EXPLORE);
@@ -4508,14 +4512,14 @@ static void mti_point_add(metatune_tuner *t, const metatune_slot *s,
     p = &t->point[at];
     memset(p, 0, sizeof *p);
     p->hash = s->hash;
-    p->trial = s->id;
-    p->exact = s->exact;
+    p->trial = (uint32_t)s->id;
+    p->exact = s->exact ? 1 : 0;
     p->value = s->status == METATUNE_OK ? s->value : 0;
     memcpy(t->point_digits + (size_t)at * k, digits, k * sizeof *digits);
     if (d) {
         mti_embed(t, digits, 1, t->point_phi + at * d, t->move_s0,
                   t->move_ok);
-        p->fitted = t->move_ok[0];
+        p->fitted = t->move_ok[0] ? 1 : 0;
         if (p->fitted && p->value > 0)
             p->y = -t->move_s0[0] - log2(p->value);
     }

@@ -272,23 +272,26 @@ typedef struct metatune_encode_copy {
     int32_t parent;
 } metatune_encode_copy;
 
-/* Capacities; {0} is all defaults. */
+/* Capacities; {0} is all defaults. Of a nest's nodes at most half (rounded up)
+   may be statements and a quarter copies. */
 typedef struct metatune_encode_config {
     int32_t cap_nodes;  /* loops + statements + copies + root, of a nest and a
                            graph; default 64, range 2..4096 */
     int32_t cap_edges;  /* directed edges of a graph; default 8 * cap_nodes,
                            range 1..65535 */
+    int32_t cap_tensors; /* of a nest; default and most 8 */
 } metatune_encode_config;
 
 typedef struct metatune_encode_nest {
     metatune_encode_axis axis[METATUNE_ENCODE_MAX_AXES];
-    metatune_encode_tensor tensor[METATUNE_ENCODE_MAX_TENSORS];
+    metatune_encode_tensor *tensor; /* (cap_tensors) */
     metatune_encode_loop *loop;  /* (cap_nodes) parents before children */
-    metatune_encode_stmt *stmt;  /* (cap_nodes) */
-    metatune_encode_copy *copy;  /* (cap_nodes) */
-    float *foot;                 /* (cap_nodes + 1, MAX_TENSORS) scratch of
+    metatune_encode_stmt *stmt;  /* (cap_stmts) */
+    metatune_encode_copy *copy;  /* (cap_copies) */
+    float *foot;                 /* (cap_nodes + 1, cap_tensors) scratch of
                                     totals and graph_fill */
-    int32_t n_axes, n_tensors, n_loops, n_stmts, n_copies, cap_nodes;
+    int32_t n_axes, n_tensors, n_loops, n_stmts, n_copies;
+    int32_t cap_nodes, cap_tensors, cap_stmts, cap_copies;
     int32_t skeleton;            /* which skeleton this setting uses, >= 0 */
     metatune_status status;      /* the first error of any _add; sticky */
     metatune_real hint[METATUNE_ENCODE_HINTS]; /* knobs that have no place in
@@ -344,12 +347,21 @@ metatune_encode_nest_check(const metatune_encode_nest *nest);
 
 /* Of one tensor, over one full execution of a loop (loop = -1: the kernel)
    and everything below it, outer loops at their first iteration:
-     unique   distinct elements touched. Exact for dimensions of at most two
-              terms over dense spans; an upper bound otherwise.
+     unique   distinct elements that one statement touches; with several,
+              the largest. A loop contributes axis values 0, step, 2 step..;
+              values at or beyond the axis's extent are skipped (the tail).
+              Indices in the padding count, too: a dimension has at most
+              min(distinct indices, its extent). Exact by this rule when
+              every dimension has at most two terms, every axis is in at most
+              one term, and the values of every axis leave no holes (each
+              step at most the span of the loops of that axis below it, or
+              loops interleaved so that they fill it); else an upper bound.
      bytes    unique * elem_bytes
-     touches  accesses (statement executions that touch the tensor)
+     touches  accesses (statement executions that touch the tensor, times
+              their count; those of a tail and of padding included)
      reuse    touches / unique, >= 1 when touched; 0 when not
-     stride   elements the address moves for one iteration of the loop */
+     stride   elements the address moves from the loop's first iteration to
+              its second, other loops at their first */
 typedef struct metatune_encode_access {
     double unique, bytes, touches, reuse, stride;
 } metatune_encode_access;
@@ -365,10 +377,11 @@ typedef struct metatune_encode_totals {
     double bytes_l1;        /* traffic into L1 (from L2), bytes */
     double bytes_l2;        /* traffic into L2 (from L3), bytes */
     double bytes_l3;        /* traffic into L3 (from DRAM), bytes */
-    double foot_inner;      /* footprint of the innermost 2 loops, bytes */
+    double foot_inner;      /* footprint of the innermost 2 serial loops */
     double waste;           /* executed / needed iterations, >= 1 */
     double chunks;          /* parallel iterations */
-    double imbalance;       /* ceil(chunks/cores)*cores/chunks, >= 1 */
+    double imbalance;       /* ceil(chunks/u)*u/chunks, >= 1, with u =
+                               min(chunks, cores) */
     double vector_fill;     /* vector iterations / lanes, clipped to 4 */
     double unrolled;        /* statements in the unrolled body */
     double accumulators;    /* output registers of the unrolled body */
@@ -885,6 +898,10 @@ static float mti_enc_log2p(double x)
 static double mti_enc_max(double a, double b) { return a > b ? a : b; }
 static double mti_enc_min(double a, double b) { return a < b ? a : b; }
 
+/* Products of trips and extents stop here, so that they fit a float and
+   nothing becomes infinite. */
+#define MTI_ENC_HUGE 1e30
+
 /* ------------------------------------------------------------ config */
 
 static metatune_status mti_enc_config(const metatune_encode_config *cfg,
@@ -902,8 +919,8 @@ static metatune_status mti_enc_config(const metatune_encode_config *cfg,
 /* -------------------------------------------------------------- nest */
 
 typedef struct mti_enc_nest_layout {
-    size_t loop, stmt, copy, foot, bytes;
-    int32_t cap_nodes;
+    size_t tensor, loop, stmt, copy, foot, bytes;
+    int32_t cap_nodes, cap_tensors, cap_stmts, cap_copies;
 } mti_enc_nest_layout;
 
 static metatune_status mti_enc_nest_plan(const metatune_encode_config *cfg,
@@ -915,12 +932,21 @@ static metatune_status mti_enc_nest_plan(const metatune_encode_config *cfg,
     if (st)
         return st;
     n = (size_t)l->cap_nodes;
+    l->cap_tensors = cfg && cfg->cap_tensors ? cfg->cap_tensors
+                                             : METATUNE_ENCODE_MAX_TENSORS;
+    if (l->cap_tensors < 1 || l->cap_tensors > METATUNE_ENCODE_MAX_TENSORS)
+        return METATUNE_BAD_CONFIG;
+    l->cap_stmts = (l->cap_nodes + 1) / 2;
+    l->cap_copies = (l->cap_nodes + 3) / 4;
     l->bytes = 0;
+    l->tensor = mti_enc_block(&l->bytes, (size_t)l->cap_tensors,
+                              sizeof(metatune_encode_tensor));
     l->loop = mti_enc_block(&l->bytes, n, sizeof(metatune_encode_loop));
-    l->stmt = mti_enc_block(&l->bytes, n, sizeof(metatune_encode_stmt));
-    l->copy = mti_enc_block(&l->bytes, n, sizeof(metatune_encode_copy));
-    l->foot = mti_enc_block(&l->bytes,
-                            (n + 1) * METATUNE_ENCODE_MAX_TENSORS,
+    l->stmt = mti_enc_block(&l->bytes, (size_t)l->cap_stmts,
+                            sizeof(metatune_encode_stmt));
+    l->copy = mti_enc_block(&l->bytes, (size_t)l->cap_copies,
+                            sizeof(metatune_encode_copy));
+    l->foot = mti_enc_block(&l->bytes, (n + 1) * (size_t)l->cap_tensors,
                             sizeof(float));
     return METATUNE_OK;
 }
@@ -948,11 +974,15 @@ metatune_encode_nest_init(metatune_encode_nest *nest,
     if (st)
         return st;
     memset(nest, 0, sizeof *nest);
+    nest->tensor = (metatune_encode_tensor *)(void *)(base + l.tensor);
     nest->loop = (metatune_encode_loop *)(void *)(base + l.loop);
     nest->stmt = (metatune_encode_stmt *)(void *)(base + l.stmt);
     nest->copy = (metatune_encode_copy *)(void *)(base + l.copy);
     nest->foot = (float *)(void *)(base + l.foot);
     nest->cap_nodes = l.cap_nodes;
+    nest->cap_tensors = l.cap_tensors;
+    nest->cap_stmts = l.cap_stmts;
+    nest->cap_copies = l.cap_copies;
     return METATUNE_OK;
 }
 
@@ -1000,7 +1030,7 @@ METATUNE_API int32_t metatune_encode_tensor_add(metatune_encode_nest *nest,
 {
     int32_t i = nest->n_tensors;
     metatune_encode_tensor *t;
-    if (i >= METATUNE_ENCODE_MAX_TENSORS)
+    if (i >= nest->cap_tensors)
         return mti_enc_nest_fail(nest, METATUNE_CAPACITY);
     if (elem_bytes < 1 || elem_bytes > 16 || scope < 0 ||
         scope > METATUNE_SCOPE_PRIVATE || role < 0 ||
@@ -1103,6 +1133,8 @@ METATUNE_API int32_t metatune_encode_stmt_add(metatune_encode_nest *nest,
     int32_t i;
     if (mti_enc_node_bad(nest, parent, slot))
         return -1;
+    if (nest->n_stmts >= nest->cap_stmts)
+        return mti_enc_nest_fail(nest, METATUNE_CAPACITY);
     if (kind < 0 || kind > METATUNE_STMT_CALL || count < 1 ||
         n_tensors < 0 || n_tensors > 3 || (n_tensors && !tensors))
         return mti_enc_nest_fail(nest, METATUNE_BAD_NEST);
@@ -1127,6 +1159,8 @@ METATUNE_API int32_t metatune_encode_copy_add(metatune_encode_nest *nest,
     metatune_encode_copy *c;
     if (mti_enc_node_bad(nest, parent, slot))
         return -1;
+    if (nest->n_copies >= nest->cap_copies)
+        return mti_enc_nest_fail(nest, METATUNE_CAPACITY);
     if (tensor < 0 || tensor >= nest->n_tensors || scope < 0 ||
         scope > METATUNE_SCOPE_PRIVATE)
         return mti_enc_nest_fail(nest, METATUNE_BAD_NEST);
@@ -1136,6 +1170,11 @@ METATUNE_API int32_t metatune_encode_copy_add(metatune_encode_nest *nest,
     c->slot = slot;
     c->parent = parent;
     return nest->n_copies++;
+}
+
+static int mti_enc_count_bad(int32_t n, int32_t cap)
+{
+    return n < 0 || n >= cap;
 }
 
 /* Structs are public, so a caller may have filled them by hand. */
@@ -1149,31 +1188,44 @@ metatune_encode_nest_check(const metatune_encode_nest *nest)
         return nest->status;
     if (nest->n_axes < 0 || nest->n_axes > METATUNE_ENCODE_MAX_AXES ||
         nest->n_tensors < 0 ||
-        nest->n_tensors > METATUNE_ENCODE_MAX_TENSORS || nest->n_loops < 0 ||
-        nest->n_stmts < 0 || nest->n_copies < 0 ||
+        nest->n_tensors > nest->cap_tensors ||
+        nest->cap_nodes < 2 || nest->cap_nodes > 4096 ||
+        mti_enc_count_bad(nest->n_loops, nest->cap_nodes) ||
+        mti_enc_count_bad(nest->n_stmts, nest->cap_stmts + 1) ||
+        mti_enc_count_bad(nest->n_copies, nest->cap_copies + 1) ||
         mti_enc_nest_nodes(nest) > nest->cap_nodes || nest->skeleton < 0)
         return METATUNE_BAD_NEST;
+    for (i = 0; i < METATUNE_ENCODE_HINTS; i++) /* NaN, too */
+        if (!(nest->hint[i] > -1000 && nest->hint[i] < 1000))
+            return METATUNE_BAD_NEST;
     for (i = 0; i < nest->n_axes; i++)
         if (nest->axis[i].extent < 1 || nest->axis[i].kind < 0 ||
             nest->axis[i].kind > METATUNE_AXIS_REDUCTION)
             return METATUNE_BAD_NEST;
     for (i = 0; i < nest->n_tensors; i++) {
         const metatune_encode_tensor *t = &nest->tensor[i];
+        uint32_t mask = 0;
         if (t->elem_bytes < 1 || t->elem_bytes > 16 || t->n_dims < 1 ||
             t->n_dims > METATUNE_ENCODE_MAX_DIMS || t->role < 0 ||
-            t->role > METATUNE_ROLE_TEMP)
+            t->role > METATUNE_ROLE_TEMP || t->scope < 0 ||
+            t->scope > METATUNE_SCOPE_PRIVATE)
             return METATUNE_BAD_NEST;
         for (j = 0; j < t->n_dims; j++) {
             const metatune_encode_dim *d = &t->dim[j];
-            if (d->extent < 1 || d->n_terms < 0 ||
-                d->n_terms > METATUNE_ENCODE_MAX_TERMS ||
-                !(d->stride >= 0) || !(d->stride_block >= 0))
+            if (d->extent < 1 || d->pad < 0 || d->block < 0 ||
+                d->n_terms < 0 || d->n_terms > METATUNE_ENCODE_MAX_TERMS ||
+                !(d->stride >= 0 && d->stride < MTI_ENC_HUGE) ||
+                !(d->stride_block >= 0 && d->stride_block < MTI_ENC_HUGE))
                 return METATUNE_BAD_NEST;
-            for (k = 0; k < d->n_terms; k++)
+            for (k = 0; k < d->n_terms; k++) {
                 if (d->axis[k] < 0 || d->axis[k] >= nest->n_axes ||
                     d->coef[k] < 1)
                     return METATUNE_BAD_NEST;
+                mask |= (uint32_t)1 << d->axis[k];
+            }
         }
+        if (mask != t->axis_mask)
+            return METATUNE_BAD_NEST;
     }
     for (i = 0; i < nest->n_loops; i++) {
         const metatune_encode_loop *l = &nest->loop[i];
@@ -1195,7 +1247,8 @@ metatune_encode_nest_check(const metatune_encode_nest *nest)
     for (i = 0; i < nest->n_copies; i++) {
         const metatune_encode_copy *c = &nest->copy[i];
         if (c->tensor < 0 || c->tensor >= nest->n_tensors ||
-            c->parent < -1 || c->parent >= nest->n_loops || c->slot < 0)
+            c->parent < -1 || c->parent >= nest->n_loops || c->slot < 0 ||
+            c->scope < 0 || c->scope > METATUNE_SCOPE_PRIVATE)
             return METATUNE_BAD_NEST;
     }
     return METATUNE_OK;
@@ -1227,22 +1280,31 @@ static double mti_enc_pair_count(int32_t a, int32_t b, double m, double n)
     return m * n - mti_enc_max(0, m - b) * mti_enc_max(0, n - a);
 }
 
-/* Distinct indices of a dimension when axis i spans span[i] values. */
+/* Values an axis takes below some loop: how many, and the largest. They are
+   dense (0..reach) when reach < count. */
+typedef struct mti_enc_span {
+    double count, reach;
+} mti_enc_span;
+
+/* Distinct indices of a dimension when axis i takes the values of span[i]. */
 static double mti_enc_dim_count(const metatune_encode_dim *d,
-                                const double *span)
+                                const mti_enc_span *span)
 {
     double count = 1;
     if (d->n_terms == 1) {
-        count = span[d->axis[0]];
-    } else if (d->n_terms == 2) {
-        count = mti_enc_pair_count(d->coef[0], d->coef[1], span[d->axis[0]],
-                                   span[d->axis[1]]);
-    } else if (d->n_terms > 2) { /* an upper bound: product, or full range */
+        count = span[d->axis[0]].count;
+    } else if (d->n_terms == 2 &&
+               span[d->axis[0]].reach < span[d->axis[0]].count &&
+               span[d->axis[1]].reach < span[d->axis[1]].count) {
+        count = mti_enc_pair_count(d->coef[0], d->coef[1],
+                                   span[d->axis[0]].count,
+                                   span[d->axis[1]].count);
+    } else if (d->n_terms > 1) { /* an upper bound: product, or full range */
         double range = 1;
         int32_t i;
         for (i = 0; i < d->n_terms; i++) {
-            count *= span[d->axis[i]];
-            range += d->coef[i] * (span[d->axis[i]] - 1);
+            count *= span[d->axis[i]].count;
+            range += d->coef[i] * span[d->axis[i]].reach;
         }
         count = mti_enc_min(count, range);
     }
@@ -1250,7 +1312,7 @@ static double mti_enc_dim_count(const metatune_encode_dim *d,
 }
 
 static double mti_enc_tensor_count(const metatune_encode_tensor *t,
-                                   const double *span)
+                                   const mti_enc_span *span)
 {
     double count = 1;
     int32_t i;
@@ -1259,21 +1321,29 @@ static double mti_enc_tensor_count(const metatune_encode_tensor *t,
     return count;
 }
 
-static void mti_enc_span_reset(const metatune_encode_nest *nest, double *span)
+static void mti_enc_span_reset(const metatune_encode_nest *nest,
+                               mti_enc_span *span)
 {
     int32_t i;
-    for (i = 0; i < nest->n_axes; i++)
-        span[i] = 1;
+    for (i = 0; i < nest->n_axes; i++) {
+        span[i].count = 1;
+        span[i].reach = 0;
+    }
 }
 
-/* span of the loop's axis once the loop is added around what is below. A step
-   beyond the inner span leaves holes: then this is the count of values. */
+/* span of the loop's axis once the loop is added around what is below: a
+   dense run grows by at most a step; where there are holes, each iteration
+   may bring only new values. */
 static void mti_enc_span_grow(const metatune_encode_nest *nest,
-                              const metatune_encode_loop *l, double *span)
+                              const metatune_encode_loop *l,
+                              mti_enc_span *span)
 {
-    double s = span[l->axis];
-    s += (l->trip - 1) * mti_enc_min(l->step, s);
-    span[l->axis] = mti_enc_min(s, nest->axis[l->axis].extent);
+    mti_enc_span *s = &span[l->axis];
+    double more = l->trip - 1, extent = nest->axis[l->axis].extent;
+    int dense = s->reach < s->count;
+    s->count += more * (dense ? mti_enc_min(l->step, s->count) : s->count);
+    s->reach = mti_enc_min(s->reach + more * l->step, extent - 1);
+    s->count = mti_enc_min(s->count, s->reach + 1);
 }
 
 /* Elements the tensor's address moves when `axis` moves by step. */
@@ -1288,25 +1358,27 @@ static double mti_enc_stride(const metatune_encode_tensor *t, int32_t axis,
         const metatune_encode_dim *d = &t->dim[i];
         double stride = d->stride > 0 ? d->stride : row_major;
         row_major *= d->extent;
-        for (j = 0; j < d->n_terms; j++) {
-            double delta;
-            if (d->axis[j] != axis)
-                continue;
-            delta = (double)d->coef[j] * step;
-            if (d->block > 1 && delta >= d->block)
-                move += delta / d->block * d->stride_block;
-            else
-                move += delta * stride;
-        }
+        int64_t delta = 0; /* of the index; three products of 2^62 could
+                              pass 2^63, so each is cut */
+        for (j = 0; j < d->n_terms; j++)
+            if (d->axis[j] == axis) {
+                int64_t add = (int64_t)d->coef[j] * step;
+                delta += add < INT64_MAX / 4 ? add : INT64_MAX / 4;
+            }
+        if (d->block > 1)
+            move += (double)(delta / d->block) * d->stride_block +
+                    (double)(delta % d->block) * stride;
+        else
+            move += (double)delta * stride;
     }
-    return move;
+    return mti_enc_min(move, MTI_ENC_HUGE);
 }
 
 METATUNE_API metatune_status
 metatune_encode_access_derive(const metatune_encode_nest *nest, int32_t loop,
                               int32_t tensor, metatune_encode_access *out)
 {
-    double span[METATUNE_ENCODE_MAX_AXES];
+    mti_enc_span span[METATUNE_ENCODE_MAX_AXES];
     int32_t i, j, l;
     metatune_status st = metatune_encode_nest_check(nest);
     if (st)
@@ -1317,22 +1389,24 @@ metatune_encode_access_derive(const metatune_encode_nest *nest, int32_t loop,
     memset(out, 0, sizeof *out);
     for (i = 0; i < nest->n_stmts; i++) {
         const metatune_encode_stmt *s = &nest->stmt[i];
-        double times = 1;
+        double times = s->count;
         for (j = 0; j < s->n_tensors && s->tensor[j] != tensor; j++) {}
         if (j == s->n_tensors)
             continue;
         mti_enc_span_reset(nest, span);
         for (l = s->parent; l >= 0; l = nest->loop[l].parent) {
             mti_enc_span_grow(nest, &nest->loop[l], span);
-            times *= nest->loop[l].trip;
+            times = mti_enc_min(times * nest->loop[l].trip, MTI_ENC_HUGE);
             if (l == loop)
                 break;
         }
         if (l != loop)
             continue; /* the statement is not below that loop */
-        out->touches += times * s->count;
+        out->touches += times;
         out->unique = mti_enc_max(
-            out->unique, mti_enc_tensor_count(&nest->tensor[tensor], span));
+            out->unique,
+            mti_enc_min(
+                times, mti_enc_tensor_count(&nest->tensor[tensor], span)));
     }
     out->bytes = out->unique * nest->tensor[tensor].elem_bytes;
     out->reuse = out->unique > 0 ? out->touches / out->unique : 0;
@@ -1352,8 +1426,8 @@ static void mti_enc_walk(const metatune_encode_nest *nest, metatune_real *x,
                          int by_slot)
 {
     float *foot = nest->foot;
-    double span[METATUNE_ENCODE_MAX_AXES];
-    int32_t i, j, l, T = METATUNE_ENCODE_MAX_TENSORS;
+    mti_enc_span span[METATUNE_ENCODE_MAX_AXES];
+    int32_t i, j, l, T = nest->cap_tensors;
     memset(foot, 0, (size_t)(nest->n_loops + 1) * (size_t)T * sizeof *foot);
     for (i = 0; i < nest->n_stmts; i++) {
         const metatune_encode_stmt *s = &nest->stmt[i];
@@ -1371,7 +1445,7 @@ static void mti_enc_walk(const metatune_encode_nest *nest, metatune_real *x,
                 float bytes;
                 if (l >= 0) {
                     const metatune_encode_loop *loop = &nest->loop[l];
-                    times *= loop->trip;
+                    times = mti_enc_min(times * loop->trip, MTI_ENC_HUGE);
                     if (t->axis_mask & ((uint32_t)1 << loop->axis)) {
                         mti_enc_span_grow(nest, loop, span);
                         unique = 1;
@@ -1387,7 +1461,7 @@ static void mti_enc_walk(const metatune_encode_nest *nest, metatune_real *x,
                         }
                     }
                 }
-                bytes = (float)(unique * t->elem_bytes);
+                bytes = (float)(mti_enc_min(unique, times) * t->elem_bytes);
                 if (bytes > *f)
                     *f = bytes;
                 if (x && l >= 0 && t->role < METATUNE_ROLE_TEMP) {
@@ -1413,7 +1487,7 @@ static void mti_enc_walk(const metatune_encode_nest *nest, metatune_real *x,
 static double mti_enc_foot(const metatune_encode_nest *nest, int32_t l)
 {
     const float *f =
-        nest->foot + (size_t)(l + 1) * METATUNE_ENCODE_MAX_TENSORS;
+        nest->foot + (size_t)(l + 1) * (size_t)nest->cap_tensors;
     double sum = 0;
     int32_t i;
     for (i = 0; i < nest->n_tensors; i++)
@@ -1445,10 +1519,11 @@ static double mti_enc_traffic(const metatune_encode_nest *nest, int32_t stmt,
             if (mask & ((uint32_t)1 << nest->loop[up].axis))
                 held = 0;
             if (!held)
-                times *= nest->loop[up].trip;
+                times = mti_enc_min(times * nest->loop[up].trip,
+                                    MTI_ENC_HUGE);
         }
         sum += times * (double)nest->foot[(size_t)(fit + 1) *
-                                          METATUNE_ENCODE_MAX_TENSORS +
+                                          (size_t)nest->cap_tensors +
                                           (size_t)i];
     }
     return sum;
@@ -1461,7 +1536,7 @@ typedef struct mti_enc_machine {
 
 static double mti_enc_or(double x, double fallback)
 {
-    return x > 0 ? x : fallback;
+    return x > 1e-9 && x < MTI_ENC_HUGE ? x : fallback;
 }
 
 /* A device as this version's struct: what an older caller's shorter one does
@@ -1510,19 +1585,19 @@ static void mti_enc_totals(const metatune_encode_nest *nest,
         for (l = s->parent; l >= 0; l = nest->loop[l].parent) {
             const metatune_encode_loop *loop = &nest->loop[l];
             const metatune_encode_axis *a = &nest->axis[loop->axis];
-            times *= loop->trip;
+            times = mti_enc_min(times * loop->trip, MTI_ENC_HUGE);
             if (!(seen & ((uint32_t)1 << loop->axis)))
                 need *= a->extent;
             seen |= (uint32_t)1 << loop->axis;
             if (loop->kind == METATUNE_LOOP_UNROLL) {
-                body *= loop->trip;
+                body = mti_enc_min(body * loop->trip, MTI_ENC_HUGE);
                 if (a->kind == METATUNE_AXIS_SPATIAL)
-                    accs *= loop->trip;
+                    accs = body < MTI_ENC_HUGE ? accs * loop->trip : accs;
             } else if (loop->kind == METATUNE_LOOP_VECTOR) {
-                vec *= loop->trip;
+                vec = mti_enc_min(vec * loop->trip, MTI_ENC_HUGE);
             } else if (loop->kind == METATUNE_LOOP_PARALLEL ||
                        loop->kind == METATUNE_LOOP_BLOCK) {
-                par *= loop->trip;
+                par = mti_enc_min(par * loop->trip, MTI_ENC_HUGE);
             }
         }
         o->unrolled += body * s->count;
@@ -1551,7 +1626,9 @@ static void mti_enc_totals(const metatune_encode_nest *nest,
     o->chunks = parallel;
     {
         double used = mti_enc_min(parallel, m->cores);
-        double rounds = (double)(int64_t)((parallel + used - 1) / used);
+        double rounds = (parallel + used - 1) / used;
+        if (rounds < 1e15) /* beyond, rounding down changes nothing */
+            rounds = (double)(int64_t)rounds;
         o->imbalance = rounds * used / parallel;
     }
     o->vector_fill = mti_enc_min(4, vector / m->lanes);
@@ -1907,16 +1984,22 @@ metatune_encode_device_row(const metatune_encode_device *device,
         row[6] = (metatune_real)((mti_enc_log2(d.bandwidth) - 33) / 4);
     if (d.freq_hz > 0)
         row[7] = (metatune_real)((mti_enc_log2(d.freq_hz) - 31) / 4);
-    for (i = 0; i < METATUNE_ENCODE_PROBES; i++)
-        row[8 + i] = (metatune_real)mti_enc_max(
-            -2, mti_enc_min(2, d.probe[i] / 2));
+    for (i = 0; i < METATUNE_ENCODE_PROBES; i++) {
+        double p = d.probe[i] / 2; /* NaN: as if not probed */
+        if (p > -2 && p < 2)
+            row[8 + i] = (metatune_real)p;
+        else if (p > 0)
+            row[8 + i] = 2;
+        else if (p < 0)
+            row[8 + i] = -2;
+    }
 }
 
 /* Node feature columns, each about -2..2:
     0      present
     1      log2 trip / 4           2  log2 step / 4       3  depth / 6
     4, 5   log2 iterations from the root down, and below / 10
-    6      reduction axis          7  tail waste, log2 * 2
+    6      reduction axis          7  tail waste, log2 * 2, up to 4
     8..14  root, loop, load, store, arithmetic, select or call, copy
     15..18 parallel, vector, unroll, gpu or tensorised
     19 + 3 role + {0, 1, 2}: log2 unique bytes below / 10, log2 reuse / 8,
@@ -1947,7 +2030,8 @@ static void mti_enc_graph_loops(const metatune_encode_nest *nest,
                     span = nest->loop[p].step;
                 break;
             }
-        row[7] = (metatune_real)(2 * mti_enc_log2p(cover / span));
+        row[7] = (metatune_real)mti_enc_min(
+            4, (double)(2 * mti_enc_log2p(cover / span)));
         row[9] = 1;
         if (l->kind == METATUNE_LOOP_PARALLEL)
             row[15] = 1;
@@ -2033,7 +2117,7 @@ static void mti_enc_graph_leaves(const metatune_encode_nest *nest,
         metatune_real *row = x + (by_slot ? c->slot : item) * MTI_ENC_F;
         const metatune_encode_tensor *t = &nest->tensor[c->tensor];
         double bytes = (double)nest->foot[(c->parent + 1) *
-                                          METATUNE_ENCODE_MAX_TENSORS +
+                                          nest->cap_tensors +
                                           c->tensor];
         if (c->parent >= 0) {
             int32_t p = c->parent;
@@ -2050,7 +2134,8 @@ static void mti_enc_graph_leaves(const metatune_encode_nest *nest,
     }
 }
 
-/* Global columns, each about -2..2; see RECIPE section 2. */
+/* Global columns, each about -2..2 and cut at 4, so that a freak setting does
+   not drown the others; see RECIPE section 2. */
 static void mti_enc_graph_global(const metatune_encode_nest *nest,
                                  const mti_enc_machine *m,
                                  const metatune_encode_totals *o,
@@ -2089,6 +2174,8 @@ static void mti_enc_graph_global(const metatune_encode_nest *nest,
     g[19] = (metatune_real)((mti_enc_log2p(reduction) - 8) / 4);
     for (i = 0; i < METATUNE_ENCODE_HINTS; i++)
         g[20 + i] = nest->hint[i];
+    for (i = 0; i < METATUNE_ENCODE_GLOBAL_FEATURES; i++)
+        g[i] = g[i] > 4 ? 4 : g[i] < -4 ? -4 : g[i];
 }
 
 METATUNE_API metatune_status
@@ -2258,14 +2345,27 @@ metatune_encode_conv2d_check(const metatune_encode_conv2d *conv,
     if (v.c % v.groups != 0 || v.k % v.groups != 0)
         return mti_enc_refuse_int(error, METATUNE_BAD_SHAPE, "groups",
                                   v.groups, "a divisor of c and of k");
-    if (metatune_encode_conv2d_out_h(&v) < 1)
-        return mti_enc_refuse_int(error, METATUNE_BAD_SHAPE, "r", v.r,
+    if ((int64_t)v.h + v.pad_top + v.pad_bottom > INT32_MAX)
+        return mti_enc_refuse_int(error, METATUNE_BAD_SHAPE, "h", v.h,
+                                  "h plus padding below 2^31");
+    if ((int64_t)v.w + v.pad_left + v.pad_right > INT32_MAX)
+        return mti_enc_refuse_int(error, METATUNE_BAD_SHAPE, "w", v.w,
+                                  "w plus padding below 2^31");
+    /* the kernel itself is to blame, or its dilation */
+    if (metatune_encode_conv2d_out_h(&v) < 1) {
+        int r = v.r > (int64_t)v.h + v.pad_top + v.pad_bottom;
+        return mti_enc_refuse_int(error, METATUNE_BAD_SHAPE,
+                                  r ? "r" : "dil_h", r ? v.r : v.dil_h,
                                   "dilated kernel height within h plus "
                                   "padding");
-    if (metatune_encode_conv2d_out_w(&v) < 1)
-        return mti_enc_refuse_int(error, METATUNE_BAD_SHAPE, "s", v.s,
+    }
+    if (metatune_encode_conv2d_out_w(&v) < 1) {
+        int s = v.s > (int64_t)v.w + v.pad_left + v.pad_right;
+        return mti_enc_refuse_int(error, METATUNE_BAD_SHAPE,
+                                  s ? "s" : "dil_w", s ? v.s : v.dil_w,
                                   "dilated kernel width within w plus "
                                   "padding");
+    }
     if (!metatune_encode_dtype_bytes(v.dtype_in))
         return mti_enc_refuse_int(error, METATUNE_BAD_ARG, "dtype_in",
                                   v.dtype_in, "a metatune_dtype");
@@ -2352,7 +2452,8 @@ metatune_encode_conv2d_spec(const metatune_encode_conv2d *conv, char *buf,
         if (v.layout == METATUNE_NCHWC)
             mti_enc_put_field(&o, "block", v.block);
     }
-    return o.n < cap ? mti_enc_put_end(&o) : 0;
+    i = mti_enc_put_end(&o);
+    return o.n < cap ? i : 0;
 }
 
 /* name is exactly the n bytes at p */
@@ -2421,7 +2522,8 @@ metatune_encode_conv2d_parse(const char *text, metatune_encode_conv2d *conv,
             int32_t t =
                 mti_enc_word_find(value, nv, mti_enc_dtype_names, 7);
             if (t < 0)
-                return mti_enc_refuse(error, METATUNE_PARSE, "in or out",
+                return mti_enc_refuse(error, METATUNE_PARSE,
+                                      nn == 2 ? "in" : "out",
                                       "f32, f16, bf16, f64, i8, i16 or i32");
             if (nn == 2)
                 v.dtype_in = t;
@@ -2437,10 +2539,10 @@ metatune_encode_conv2d_parse(const char *text, metatune_encode_conv2d *conv,
             continue;
         }
         number = mti_enc_word_int(value, nv);
-        if (number < 0)
-            return mti_enc_refuse(error, METATUNE_PARSE, "a value of the "
-                                  "conv spec", "a whole number below 2^31");
         if (mti_enc_word(name, nn, "block")) {
+            if (number < 0)
+                return mti_enc_refuse(error, METATUNE_PARSE, "block",
+                                      "a whole number below 2^31");
             v.block = number;
             continue;
         }
@@ -2453,16 +2555,19 @@ metatune_encode_conv2d_parse(const char *text, metatune_encode_conv2d *conv,
                        mti_enc_word(name, nn, "dil")) &&
                       memcmp(f->name, name, nn) == 0;
             if (all || mti_enc_word(name, nn, f->name)) {
+                if (number < 0)
+                    return mti_enc_refuse(error, METATUNE_PARSE, f->name,
+                                          "a whole number below 2^31");
                 *mti_enc_conv_at(&v, f->at) = number;
                 bits |= (uint32_t)1 << i;
             }
         }
         if (!bits)
-            return mti_enc_refuse(error, METATUNE_PARSE,
-                                  "unknown field of the conv spec",
-                                  "n c h w k r s stride[_h|_w] pad[_top|"
-                                  "_bottom|_left|_right] dil[_h|_w] groups "
-                                  "in out layout block");
+            return mti_enc_refuse_int(
+                error, METATUNE_PARSE, "offset of the unknown field",
+                (int64_t)(name - text),
+                "n c h w k r s stride[_h|_w] pad[_top|_bottom|_left|_right] "
+                "dil[_h|_w] groups in out layout or block");
         seen |= bits;
     }
     if (!(seen & (1u << 3)))
@@ -2490,8 +2595,8 @@ static void mti_enc_conv_layout(metatune_encode_tensor *t, int32_t channels,
         t->dim[2].stride = (double)cols * channels;
         t->dim[3].stride = channels;
         t->dim[0].stride = plane * channels;
-    } else if (layout == METATUNE_NCHWC) {
-        double blocks = (double)((channels + block - 1) / block);
+    } else if (layout == METATUNE_NCHWC && block > 1) {
+        double blocks = (double)(((int64_t)channels + block - 1) / block);
         t->dim[1].stride = 1;
         t->dim[1].block = block;
         t->dim[1].stride_block = plane * block;
@@ -2577,6 +2682,7 @@ metatune_encode_conv2d_begin(metatune_encode_nest *nest,
 }
 
 #undef MTI_ENC_F
+#undef MTI_ENC_HUGE
 #undef MTI_ENC_CONV_FIELDS
 #ifdef __cplusplus
 }

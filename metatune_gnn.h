@@ -28,8 +28,8 @@
 
    [G-CONFIG]
      METATUNE_REAL           float (default) or double, see metatune_encode.h
-     METATUNE_GNN_SMALL      smaller register tiles (4 by 4), for machines
-                             without vectors: less code, fewer spills
+     METATUNE_GNN_SMALL      smaller register tiles (4 by 4) and less stack,
+                             for machines without vectors
      METATUNE_GEMM(trans_a, trans_b, m, n, k, a, lda, b, ldb, beta, c, ldc)
                              replaces the built-in matrix product. Row-major,
                              alpha is 1, beta is the integer 0 or 1 (0: c is
@@ -508,8 +508,9 @@ static size_t mti_gnn_layout(metatune_gnn *net, const metatune_gnn_config *c,
     if (!c->train && slots > MTI_GNN_GROUP)
         slots = nodes > MTI_GNN_GROUP ? nodes : MTI_GNN_GROUP;
     groups = slots / nodes; /* >= 1 */
-    /* one more: compaction writes before it knows whether to keep */
-    nbrs = mti_gnn_add(mti_gnn_mul(groups, edges), slots + 1);
+    /* two more: compaction writes before it knows whether to keep, and sees
+       one edge past the limit */
+    nbrs = mti_gnn_add(mti_gnn_mul(groups, edges), slots + 2);
     block = slots / 4 < 4 ? 4 : slots / 4 > 64 ? 64 : slots / 4;
     if (block > slots) block = slots;
 
@@ -583,14 +584,50 @@ static metatune_real mti_gnn_sqrt(metatune_real x)
 }
 
 /* Register tiles. gcc must be told to unroll the outer loops and to leave the
-   innermost for the vectoriser: peeled first, it becomes scalar code. */
+   innermost for the vectoriser: peeled first, it becomes scalar code. Scalar
+   machines want just that. */
 #if defined(__GNUC__) && !defined(__clang__)
-#define MTI_GNN_KEEP _Pragma("GCC unroll 1")
 #define MTI_GNN_UNROLL _Pragma("GCC unroll 8")
+#ifdef METATUNE_GNN_SMALL
+#define MTI_GNN_KEEP MTI_GNN_UNROLL
+#else
+#define MTI_GNN_KEEP _Pragma("GCC unroll 1")
+#endif
 #else
 #define MTI_GNN_KEEP
 #define MTI_GNN_UNROLL
 #endif
+
+/* z (N) += s * sum of the rows nbr[0..n) of p (*,ldp) */
+#define MTI_GNN_SUM_TILE(NAME, N, W)                                          \
+    static void NAME(const uint16_t *nbr, size_t n, const metatune_real *p,   \
+                     size_t ldp, metatune_real s, metatune_real *z)           \
+    {                                                                         \
+        metatune_real t[N];                                                   \
+        size_t e, j, q;                                                       \
+        for (j = 0; j < N; j++) t[j] = 0;                                     \
+        for (e = 0; e < n; e++) {                                             \
+            const metatune_real *const pe = p + nbr[e] * ldp;                 \
+            MTI_GNN_UNROLL                                                    \
+            for (q = 0; q < N; q += W) {                                      \
+                MTI_GNN_KEEP                                                  \
+                for (j = 0; j < W; j++) t[q + j] += pe[q + j];                \
+            }                                                                 \
+        }                                                                     \
+        for (j = 0; j < N; j++) z[j] += s * t[j];                             \
+    }
+
+#ifndef METATUNE_GNN_SMALL
+MTI_GNN_SUM_TILE(mti_gnn_sum_24, 24, 8)
+MTI_GNN_SUM_TILE(mti_gnn_sum_16, 16, 8)
+MTI_GNN_SUM_TILE(mti_gnn_sum_8, 8, 8)
+#endif
+MTI_GNN_SUM_TILE(mti_gnn_sum_4, 4, 4)
+MTI_GNN_SUM_TILE(mti_gnn_sum_1, 1, 1)
+
+#ifndef METATUNE_GEMM
+#define METATUNE_GEMM mti_gnn_gemm
+#define MTI_GNN_OWN_GEMM
 
 /* c (R,N) = or += a (R,k) * b (k,N). Element (i,p) of a lies at i*ar + p*ac:
    a transposed a costs nothing, as each element is broadcast anyway. W is the
@@ -624,25 +661,6 @@ static metatune_real mti_gnn_sqrt(metatune_real x)
         }                                                                     \
     }
 
-/* z (N) += s * sum of the rows nbr[0..n) of p (*,ldp) */
-#define MTI_GNN_SUM_TILE(NAME, N, W)                                          \
-    static void NAME(const uint16_t *nbr, size_t n, const metatune_real *p,   \
-                     size_t ldp, metatune_real s, metatune_real *z)           \
-    {                                                                         \
-        metatune_real t[N];                                                   \
-        size_t e, j, q;                                                       \
-        for (j = 0; j < N; j++) t[j] = 0;                                     \
-        for (e = 0; e < n; e++) {                                             \
-            const metatune_real *const pe = p + nbr[e] * ldp;                 \
-            MTI_GNN_UNROLL                                                    \
-            for (q = 0; q < N; q += W) {                                      \
-                MTI_GNN_KEEP                                                  \
-                for (j = 0; j < W; j++) t[q + j] += pe[q + j];                \
-            }                                                                 \
-        }                                                                     \
-        for (j = 0; j < N; j++) z[j] += s * t[j];                             \
-    }
-
 #ifndef METATUNE_GNN_SMALL
 MTI_GNN_TILE(mti_gnn_tile_4x24, 4, 24, 8)
 MTI_GNN_TILE(mti_gnn_tile_1x24, 1, 24, 8)
@@ -650,16 +668,11 @@ MTI_GNN_TILE(mti_gnn_tile_4x16, 4, 16, 8)
 MTI_GNN_TILE(mti_gnn_tile_1x16, 1, 16, 8)
 MTI_GNN_TILE(mti_gnn_tile_4x8, 4, 8, 8)
 MTI_GNN_TILE(mti_gnn_tile_1x8, 1, 8, 8)
-MTI_GNN_SUM_TILE(mti_gnn_sum_24, 24, 8)
-MTI_GNN_SUM_TILE(mti_gnn_sum_16, 16, 8)
-MTI_GNN_SUM_TILE(mti_gnn_sum_8, 8, 8)
 #endif
 MTI_GNN_TILE(mti_gnn_tile_4x4, 4, 4, 4)
 MTI_GNN_TILE(mti_gnn_tile_1x4, 1, 4, 4)
 MTI_GNN_TILE(mti_gnn_tile_4x1, 4, 1, 1)
 MTI_GNN_TILE(mti_gnn_tile_1x1, 1, 1, 1)
-MTI_GNN_SUM_TILE(mti_gnn_sum_4, 4, 4)
-MTI_GNN_SUM_TILE(mti_gnn_sum_1, 1, 1)
 
 typedef void (*mti_gnn_tile_fn)(size_t, const metatune_real *, size_t, size_t,
                                 const metatune_real *, size_t, int,
@@ -677,10 +690,6 @@ static void mti_gnn_rows(mti_gnn_tile_fn four, mti_gnn_tile_fn one, size_t m,
         one(k, a + i * ar, ar, ac, b, ldb, add, c + i * ldc, ldc);
 }
 
-#ifndef METATUNE_GEMM
-#define METATUNE_GEMM mti_gnn_gemm
-#define MTI_GNN_OWN_GEMM
-
 static void mti_gnn_gemm_n(size_t m, size_t n, size_t k,
                            const metatune_real *a, size_t ar, size_t ac,
                            const metatune_real *b, size_t ldb, int add,
@@ -688,7 +697,8 @@ static void mti_gnn_gemm_n(size_t m, size_t n, size_t k,
 {
     size_t j = 0;
 #ifndef METATUNE_GNN_SMALL
-    for (; j + 24 <= n; j += 24)
+    /* 32 goes better as 16 + 16 than as 24 + 8 */
+    for (; j + 24 <= n && n - j != 32; j += 24)
         mti_gnn_rows(mti_gnn_tile_4x24, mti_gnn_tile_1x24, m, k, a, ar, ac,
                      b + j, ldb, add, c + j, ldc);
     for (; j + 16 <= n; j += 16)
@@ -706,11 +716,16 @@ static void mti_gnn_gemm_n(size_t m, size_t n, size_t k,
                      b + j, ldb, add, c + j, ldc);
 }
 
+#ifndef METATUNE_GNN_SMALL
 #define MTI_GNN_PANEL_K 24u
 #define MTI_GNN_PANEL_N 24u
+#else
+#define MTI_GNN_PANEL_K 8u
+#define MTI_GNN_PANEL_N 8u
+#endif
 
 /* The matrix product of METATUNE_GEMM's description. A transposed b is turned
-   panel by panel on the stack (2.3 KiB of float), only in backward. */
+   panel by panel on the stack (2.3 KiB of float, 256 bytes if SMALL). */
 static void mti_gnn_gemm(int trans_a, int trans_b, size_t m, size_t n,
                          size_t k, const metatune_real *a, size_t lda,
                          const metatune_real *b, size_t ldb, int beta,
@@ -788,12 +803,13 @@ static metatune_status mti_gnn_load(metatune_gnn *net,
     const size_t cap = (size_t)net->cfg.cap_edges;
     const int gcn = net->cfg.conv == METATUNE_GNN_GCN;
     uint16_t *const map = net->map, *const nbr = net->nbr;
+    uint32_t *const first = net->first; /* at first, holds the row's slot */
     size_t slots = 0, edges = 0, rows = 0, at = 0, g;
 
     for (g = 0; g < n; g++) {
         const metatune_encode_graph *const gr = graphs[g];
         const size_t base = rows, at0 = at;
-        size_t v, nv, present = 0, used = 0, limit;
+        size_t v, r, nv, present = 0, used = 0, limit;
 
         if (!gr || !gr->row || !gr->col || !gr->present || !gr->x)
             return METATUNE_BAD_ARG;
@@ -801,53 +817,52 @@ static metatune_status mti_gnn_load(metatune_gnn *net,
         if (gr->n_nodes > net->cfg.cap_nodes) return METATUNE_CAPACITY;
         nv = (size_t)gr->n_nodes;
         if (slots + nv > net->cap_slots) break;
+        /* presence is random to a branch predictor: write, then maybe keep */
         for (v = 0; v < nv; v++) {
-            if (gr->present[v]) {
-                net->src[base + present] = gr->x + v * f;
-                map[v] = (uint16_t)present++;
-            } else {
-                map[v] = MTI_GNN_ABSENT;
-            }
+            const int here = gr->present[v] != 0;
+            net->src[base + present] = gr->x + v * f;
+            first[base + present] = (uint32_t)v;
+            map[v] = (uint16_t)(here ? present : MTI_GNN_ABSENT);
+            present += (size_t)here;
         }
         if (present == 0) return METATUNE_BAD_ARG;
         limit = net->cap_group_edges - edges;
         if (limit > cap) limit = cap;
-        for (v = 0; v < nv; v++) {
-            const size_t e1 = gr->row[v + 1];
-            size_t e = gr->row[v], d;
-            if (map[v] == MTI_GNN_ABSENT) continue;
+        for (r = 0; r < present; r++) {
+            const size_t e1 = gr->row[first[base + r] + 1];
+            size_t e = gr->row[first[base + r]], d;
             if (e > e1) return METATUNE_BAD_ARG;
-            net->first[rows] = (uint32_t)at;
-            if (gcn) nbr[at++] = (uint16_t)rows;
+            first[base + r] = (uint32_t)at;
+            if (gcn) nbr[at++] = (uint16_t)(base + r);
             d = at;
             for (; e < e1; e++) {
                 const size_t u = gr->col[e];
                 if (u >= nv) return METATUNE_BAD_ARG;
-                if (map[u] == MTI_GNN_ABSENT) continue;
-                if (used == limit) break;
-                used++;
-                nbr[at++] = (uint16_t)(base + map[u]);
+                if (at - d > limit - used) break;
+                nbr[at] = (uint16_t)(base + map[u]);
+                at += map[u] != MTI_GNN_ABSENT;
             }
-            if (e < e1) break;
             d = at - d;
+            if (d > limit - used) break;
+            used += d;
             if (gcn)
-                net->scale[rows] = 1 / mti_gnn_sqrt((metatune_real)(d + 1));
+                net->scale[base + r] =
+                    1 / mti_gnn_sqrt((metatune_real)(d + 1));
             else
-                net->scale[rows] = d ? 1 / (metatune_real)d : 0;
-            rows++;
+                net->scale[base + r] = d ? 1 / (metatune_real)d : 0;
         }
-        if (v < nv) { /* out of edges: the graph's fault, or the group's? */
+        if (r < present) { /* too many edges for the graph, or the group? */
             if (limit == cap) return METATUNE_CAPACITY;
-            rows = base;
             at = at0;
             break;
         }
+        rows += present;
         slots += nv;
         edges += used;
         net->base[g] = (uint32_t)base;
     }
     net->base[g] = (uint32_t)rows;
-    net->first[rows] = (uint32_t)at;
+    first[rows] = (uint32_t)at;
     net->n_rows = rows;
     *count = g;
     return METATUNE_OK;
