@@ -324,8 +324,10 @@ typedef int (*metatune_valid_fn)(void *user,
                                  const int64_t *values);
 /* Measure n trials (n = 1 is always legal) into results (n), zeroed before.
    results[i].status is NOT_RUN on entry: leave it for what was not measured.
-   With a compile callback, only those that compiled come here. Return OK, or
-   CANCELLED to stop after these, or another status to stop with it. */
+   With a compile callback, only those that compiled come here. The first
+   DEVICE_LOST of a call is blamed on its trial, later ones are taken as
+   NOT_RUN. Return OK, or CANCELLED to stop after these, or another status to
+   stop with it. */
 typedef metatune_status (*metatune_measure_fn)(
     void *user, const struct metatune_problem *problem,
     const metatune_trial *trials, size_t n, metatune_result *results);
@@ -351,7 +353,7 @@ typedef struct metatune_problem {
                                     work; seeds the search, answers best()
                                     before anything is measured */
     const metatune_model *model; /* NULL = start from nothing: an untrained
-                                    tiny trunk, in the tuner's memory */
+                                    default trunk, in the tuner's memory */
     const metatune_encode_device *device;          /* or NULL */
     const metatune_encode_skeleton *skeletons;     /* by nest->skeleton */
     uint32_t n_skeletons;        /* 0 = plain mode */
@@ -1299,7 +1301,7 @@ static metatune_status mti_blob_check(const void *blob, size_t bytes,
     if (mti_get16(p + 4) != 1 || mti_get16(p + 6) != METATUNE_BLOB_HEADER)
         return mti_enc_refuse_int(error, METATUNE_BAD_BLOB, "model version",
                                   (int64_t)mti_get16(p + 4), "1");
-    if (mti_get32(p + 88) != metatune_crc32(0, p, 88))
+    if (mti_get32(p + 88) != metatune_crc32(0, p, 88) || mti_get32(p + 92))
         return mti_enc_refuse(error, METATUNE_BAD_BLOB, "model header",
                               "a matching checksum: the file is damaged");
     if (mti_get32(p + 8) != METATUNE_ENCODE_SCHEMA)
@@ -3621,7 +3623,7 @@ static metatune_status mti_tuner_plan(const metatune_config *cfg,
                                           (int64_t)p->model->schema,
                                           "this library's");
         } else {
-            l->gnn = metatune_gnn_preset(METATUNE_GNN_TINY);
+            l->gnn = metatune_gnn_preset(METATUNE_GNN_DEFAULT);
             l->n_params = metatune_model_param_count(&l->gnn);
         }
         l->gnn.train = 0;
@@ -4065,9 +4067,10 @@ static void mti_fit(metatune_tuner *t)
         n_ok++;
     }
     /* Cycles and instructions differ from seconds by an unknown constant
-       factor: take it out before the head sees y. */
-    t->y_offset = t->problem.unit != METATUNE_SECONDS && n_ok
-                      ? offset / n_ok : 0;
+       factor, and an untrained model knows no level at all: take the mean out
+       before the head sees y. */
+    t->y_offset = (t->problem.unit != METATUNE_SECONDS ||
+                   !t->problem.model) && n_ok ? offset / n_ok : 0;
     for (i = 0; i < t->n_points; i++) {
         const metatune_point *p = &t->point[i];
         if (!p->fitted)
@@ -4452,9 +4455,13 @@ static void mti_propose_explore(metatune_tuner *t)
         n = left;
     if (!t->n_valid && n > t->cfg.max_failures - t->fails_in_a_row)
         n = t->cfg.max_failures - t->fails_in_a_row;
-    if (t->cfg.patience && t->n_valid &&
-        n > t->cfg.patience - t->since_best)
-        n = t->cfg.patience - t->since_best;
+    if (t->cfg.patience) { /* the first valid one starts the count */
+        uint32_t stay = t->cfg.patience - t->since_best;
+        if (!t->n_valid)
+            stay += stay < UINT32_MAX;
+        if (n > stay)
+            n = stay;
+    }
     metatune_encode_rng_init(&rng, t->cfg.seed, t->batch);
     if (t->batch == 0 && t->problem.default_values && n) {
         /* a setting known to work comes first */
@@ -4972,9 +4979,11 @@ static void mti_record_begin(const metatune_problem *p, metatune_record *r,
     r->version = METATUNE_RECORD_VERSION;
     r->task = mti_text_of(p->task);
     r->target = mti_text_of(p->target);
-    r->knobs = p->knobs;
-    r->n_knobs = p->n_knobs;
     r->unit = p->unit;
+    if (kind == METATUNE_RECORD_TRIAL) {
+        r->knobs = p->knobs;
+        r->n_knobs = p->n_knobs;
+    }
 }
 
 static size_t mti_record_room(const metatune_problem *problem)
@@ -5238,7 +5247,11 @@ METATUNE_API metatune_status metatune_tune(metatune_tuner *tuner)
         for (i = 0; i < n; i++) {
             if ((uint32_t)t->result[i].status > METATUNE_NOT_RUN)
                 t->result[i].status = METATUNE_RUNTIME;
-            lost |= t->result[i].status == METATUNE_DEVICE_LOST;
+            if (t->result[i].status == METATUNE_DEVICE_LOST) {
+                if (lost) /* it was gone before this one began */
+                    t->result[i].status = METATUNE_NOT_RUN;
+                lost = 1;
+            }
             told += t->result[i].status != METATUNE_NOT_RUN &&
                     t->result[i].status != METATUNE_CANCELLED;
             if (t->result[i].status == METATUNE_CANCELLED && !end)

@@ -1172,9 +1172,10 @@ METATUNE_API int32_t metatune_encode_copy_add(metatune_encode_nest *nest,
     return nest->n_copies++;
 }
 
-static int mti_enc_count_bad(int32_t n, int32_t cap)
+/* n of cap items, where cap itself may be nonsense, is at most top */
+static int mti_enc_count_bad(int32_t n, int32_t cap, int32_t top)
 {
-    return n < 0 || n >= cap;
+    return n < 0 || n > cap || cap > top;
 }
 
 /* Structs are public, so a caller may have filled them by hand. */
@@ -1187,12 +1188,12 @@ metatune_encode_nest_check(const metatune_encode_nest *nest)
     if (nest->status)
         return nest->status;
     if (nest->n_axes < 0 || nest->n_axes > METATUNE_ENCODE_MAX_AXES ||
-        nest->n_tensors < 0 ||
-        nest->n_tensors > nest->cap_tensors ||
-        nest->cap_nodes < 2 || nest->cap_nodes > 4096 ||
-        mti_enc_count_bad(nest->n_loops, nest->cap_nodes) ||
-        mti_enc_count_bad(nest->n_stmts, nest->cap_stmts + 1) ||
-        mti_enc_count_bad(nest->n_copies, nest->cap_copies + 1) ||
+        nest->cap_nodes < 2 ||
+        mti_enc_count_bad(nest->n_tensors, nest->cap_tensors,
+                          METATUNE_ENCODE_MAX_TENSORS) ||
+        mti_enc_count_bad(nest->n_loops, nest->cap_nodes, 4096) ||
+        mti_enc_count_bad(nest->n_stmts, nest->cap_stmts, 2048) ||
+        mti_enc_count_bad(nest->n_copies, nest->cap_copies, 1024) ||
         mti_enc_nest_nodes(nest) > nest->cap_nodes || nest->skeleton < 0)
         return METATUNE_BAD_NEST;
     for (i = 0; i < METATUNE_ENCODE_HINTS; i++) /* NaN, too */

@@ -1,0 +1,139 @@
+# metatune: needs a C compiler, libc and make; everything else skips by name.
+#
+#   make                 build/metatune, the command
+#   make tune            tune three ResNet-18 layers on this machine
+#                        (TRIALS=8 SEED=1 OUT=dir TIME=170 TUNE_FLAGS=--resume)
+#   make test            all tests; ends with "N passed, N failed"
+#   make test-core       the three headers' own tests
+#   make test-tools      host target and command
+#   make strict          warning matrix and symbol checks
+#   make bench-core      speed of the headers (SHORT=1 for a quick look)
+#   make prior           collect training data here and meta-train a prior
+#   make install         headers and the command under PREFIX
+#   make clean
+
+CC ?= cc
+CFLAGS ?= -O3
+PREFIX ?= /usr/local
+WARN = -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow \
+       -Wdouble-promotion -Wundef -Wcast-qual -Wvla -Wfloat-equal \
+       -Wmissing-prototypes -Wstrict-prototypes
+INCLUDE = -I. -Itools -Itools/targets
+DEPS = -MMD -MP
+LIBS = -lm
+# dlopen lives in libc nowadays, in libdl before
+LIBDL := $(shell mkdir -p build && echo 'int main(void){return 0;}' \
+           > build/dl.c && $(CC) build/dl.c -o build/dl.out -ldl \
+           2>/dev/null && echo -ldl)
+
+TRIALS ?= 64
+SEED ?= 0
+OUT ?= build/tuned
+TIME ?= 170
+TUNE_LAYERS ?= --layer resnet18/layer1 --layer resnet18/layer2.0.conv1 \
+               --layer resnet18/layer2.0.down
+TUNE_FLAGS ?=
+
+# the shipped prior, once there is one
+PRIOR_HEADER = examples/pretrained/metatune_prior_host.h
+PRIOR := $(wildcard $(PRIOR_HEADER))
+PRIOR_FLAGS := $(if $(PRIOR),-DMETATUNE_HAVE_PRIOR)
+
+HEADERS = metatune.h metatune_gnn.h metatune_encode.h
+TARGET_SRC := $(wildcard tools/nets.c tools/targets/host_*.c)
+TOOL_SRC := $(wildcard tools/metatune.c tools/cmd_*.c tools/ui.c \
+              tools/export_conv.c) $(TARGET_SRC)
+TOOL_OBJ := $(TOOL_SRC:%.c=build/obj/%.o)
+TARGET_OBJ := $(TARGET_SRC:%.c=build/obj/%.o)
+
+CORE_TESTS := $(patsubst tests/%.c,build/%,$(wildcard tests/test_encode.c \
+                tests/test_gnn.c tests/test_metatune.c tests/test_records.c))
+ifneq ($(wildcard tests/test_gnn.c),)
+CORE_TESTS += build/test_gnn_double
+endif
+ifneq ($(wildcard tests/test_metatune.c),)
+CORE_TESTS += build/test_metatune_double
+endif
+HOST_TESTS := $(patsubst tests/%.c,build/%,$(wildcard tests/test_host.c))
+
+export METATUNE_SHARED ?= ../shared
+
+all: build/metatune
+
+build/metatune: $(TOOL_OBJ)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(TOOL_OBJ) $(LIBS) $(LIBDL)
+
+build/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) -std=gnu99 $(CFLAGS) $(CPPFLAGS) $(WARN) $(INCLUDE) \
+	    $(PRIOR_FLAGS) $(DEPS) -c -o $@ $<
+
+# the prior comes and goes: what embeds it follows
+build/obj/tools/cmd_model.o: build/prior.stamp
+build/prior.stamp: FORCE
+	@mkdir -p build
+	@echo '$(PRIOR_FLAGS)' | cmp -s - $@ || echo '$(PRIOR_FLAGS)' > $@
+
+tune: build/metatune
+	@build/metatune tune $(TUNE_LAYERS) --trials $(TRIALS) --seed $(SEED) \
+	    --time $(TIME) --out $(OUT) $(TUNE_FLAGS)
+
+build/test_%: tests/test_%.c
+	@mkdir -p build
+	$(CC) -std=c99 $(CFLAGS) $(CPPFLAGS) $(WARN) $(INCLUDE) $(DEPS) -o $@ \
+	    $< $(LDFLAGS) $(LIBS)
+
+build/test_%_double: tests/test_%.c
+	@mkdir -p build
+	$(CC) -std=c99 $(CFLAGS) $(CPPFLAGS) $(WARN) $(INCLUDE) $(DEPS) \
+	    -DMETATUNE_REAL=double -o $@ $< $(LDFLAGS) $(LIBS)
+
+build/test_host: tests/test_host.c $(TARGET_OBJ)
+	$(CC) -std=gnu99 $(CFLAGS) $(CPPFLAGS) $(WARN) $(INCLUDE) $(DEPS) -o $@ \
+	    $< $(TARGET_OBJ) $(LDFLAGS) $(LIBS) $(LIBDL)
+
+test: build/metatune $(CORE_TESTS) $(HOST_TESTS)
+	@sh tests/run.sh $(CORE_TESTS) $(HOST_TESTS) tests/test_cli.sh
+
+test-core: $(CORE_TESTS)
+	@sh tests/run.sh $(CORE_TESTS)
+
+test-tools: build/metatune $(HOST_TESTS)
+	@sh tests/run.sh $(HOST_TESTS) tests/test_cli.sh
+
+strict:
+	@sh tests/strict.sh
+
+build/bench_core: tools/bench/bench_core.c
+	@mkdir -p build
+	$(CC) -std=gnu99 $(CFLAGS) $(CPPFLAGS) $(WARN) $(INCLUDE) $(DEPS) -o $@ \
+	    $< $(LDFLAGS) $(LIBS)
+
+bench-core: build/bench_core
+	@build/bench_core $(if $(SHORT),--short)
+
+# hours of machine time go into a good prior: SETTINGS and STEPS say how much
+SETTINGS ?= 150
+STEPS ?= 3000
+PRIOR_NETS ?= resnet18 vgg16 squeezenet1.1 alexnet mobilenet_v2
+prior: build/metatune
+	@mkdir -p build/prior examples/pretrained
+	build/metatune collect $(PRIOR_NETS:%=--net %) --settings $(SETTINGS) \
+	    --seed $(SEED) --out build/prior/host.txt --resume
+	build/metatune train build/prior/host.txt --steps $(STEPS) \
+	    --seed $(SEED) --out build/prior/host.blob \
+	    --header $(PRIOR_HEADER) --name metatune_prior_host
+
+install: build/metatune
+	mkdir -p $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include
+	cp build/metatune $(DESTDIR)$(PREFIX)/bin/
+	cp $(HEADERS) $(DESTDIR)$(PREFIX)/include/
+
+clean:
+	rm -rf build
+
+FORCE:
+.PHONY: all tune test test-core test-tools strict bench-core prior install \
+        clean FORCE
+
+-include $(wildcard build/*.d) $(TOOL_OBJ:.o=.d)
