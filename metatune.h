@@ -406,7 +406,7 @@ typedef struct metatune_config {
     uint32_t gnn_batch;          /* graphs a forward holds; 0 = 32; 1..1024 */
 } metatune_config;
 
-/* DESIGN's tiny configuration: ask batch 8, forward batch 1, draft 24, 16
+/* DESIGN's tiny configuration: ask batch 8, forward batch 1, draft 20, 16
    chains, 64 points, 32 nodes. For up to 8 knobs and the tiny preset. */
 METATUNE_API metatune_config metatune_config_tiny(void);
 METATUNE_API metatune_status metatune_config_check(const metatune_config *cfg,
@@ -3540,7 +3540,7 @@ METATUNE_API metatune_config metatune_config_tiny(void)
     c.batch = 8;
     c.cap_visited = 64;
     c.cap_fit = 64;
-    c.draft = 24;
+    c.draft = 20;
     c.chains = 16;
     c.moves = 24;
     c.gnn_batch = 1;

@@ -8,6 +8,12 @@
 
 #define FAKE_KNOBS 6
 
+#if defined(__GNUC__)
+#define FAKE_FN static __attribute__((unused))
+#else
+#define FAKE_FN static
+#endif
+
 typedef struct fake {
     int32_t m, n, k;             /* matmul shape */
     double noise;                /* lognormal sigma of a measurement */
@@ -202,7 +208,7 @@ static int fake_progress(void *user, const metatune_progress *p)
     return f->stop_after && f->progressed >= f->stop_after;
 }
 
-static int fake_write(void *user, const char *bytes, size_t n)
+FAKE_FN int fake_write(void *user, const char *bytes, size_t n)
 {
     fake *f = (fake *)user;
     f->writes++;
@@ -251,7 +257,7 @@ typedef struct fake_tuner {
 
 #define FAKE_GUARD 64
 
-static metatune_status fake_open(fake_tuner *ft, const metatune_config *cfg,
+FAKE_FN metatune_status fake_open(fake_tuner *ft, const metatune_config *cfg,
                                  const metatune_problem *p)
 {
     metatune_error e;
@@ -264,7 +270,7 @@ static metatune_status fake_open(fake_tuner *ft, const metatune_config *cfg,
     return st;
 }
 
-static void fake_close(fake_tuner *ft)
+FAKE_FN void fake_close(fake_tuner *ft)
 {
     size_t i;
     int whole = 1;
@@ -276,7 +282,7 @@ static void fake_close(fake_tuner *ft)
 }
 
 /* No explore setting twice; returns how many explores there were. */
-static uint32_t fake_distinct(const fake *f)
+FAKE_FN uint32_t fake_distinct(const fake *f)
 {
     uint32_t i, j, n = 0;
     for (i = 0; i < f->calls; i++) {
