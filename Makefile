@@ -80,7 +80,7 @@ build/prior.stamp: FORCE
 
 tune: build/metatune
 	@build/metatune tune $(TUNE_LAYERS) --trials $(TRIALS) --seed $(SEED) \
-	    --time $(TIME) --out $(OUT) $(TUNE_FLAGS)
+	    --time $(TIME) --cc $(firstword $(CC)) --out $(OUT) $(TUNE_FLAGS)
 
 build/test_%: tests/test_%.c
 	@mkdir -p build
@@ -97,13 +97,15 @@ build/test_host: tests/test_host.c $(TARGET_OBJ)
 	    $< $(TARGET_OBJ) $(LDFLAGS) $(LIBS) $(LIBDL)
 
 test: build/metatune $(CORE_TESTS) $(HOST_TESTS)
-	@sh tests/run.sh $(CORE_TESTS) $(HOST_TESTS) tests/test_cli.sh
+	@CC='$(firstword $(CC))' sh tests/run.sh $(CORE_TESTS) $(HOST_TESTS) \
+	    tests/test_cli.sh
 
 test-core: $(CORE_TESTS)
 	@sh tests/run.sh $(CORE_TESTS)
 
 test-tools: build/metatune $(HOST_TESTS)
-	@sh tests/run.sh $(HOST_TESTS) tests/test_cli.sh
+	@CC='$(firstword $(CC))' sh tests/run.sh $(HOST_TESTS) \
+	    tests/test_cli.sh
 
 strict:
 	@sh tests/strict.sh
@@ -128,7 +130,8 @@ PRIOR_NETS ?= resnet18 vgg16 squeezenet1.1 alexnet mobilenet_v2
 prior: build/metatune
 	@mkdir -p build/prior examples/pretrained
 	build/metatune collect $(PRIOR_NETS:%=--net %) --settings $(SETTINGS) \
-	    --seed $(SEED) --out build/prior/host.txt --resume
+	    --seed $(SEED) --cc $(firstword $(CC)) --out build/prior/host.txt \
+	    --resume
 	build/metatune train build/prior/host.txt --steps $(STEPS) \
 	    --seed $(SEED) --out build/prior/host.blob \
 	    --header $(PRIOR_HEADER) --name metatune_prior_host

@@ -1358,14 +1358,16 @@ static double mti_enc_stride(const metatune_encode_tensor *t, int32_t axis,
     for (i = t->n_dims - 1; i >= 0; i--) {
         const metatune_encode_dim *d = &t->dim[i];
         double stride = d->stride > 0 ? d->stride : row_major;
-        row_major *= d->extent;
         int64_t delta = 0; /* of the index; three products of 2^62 could
                               pass 2^63, so each is cut */
+        row_major *= d->extent;
         for (j = 0; j < d->n_terms; j++)
             if (d->axis[j] == axis) {
                 int64_t add = (int64_t)d->coef[j] * step;
                 delta += add < INT64_MAX / 4 ? add : INT64_MAX / 4;
             }
+        if (!delta)
+            continue;
         if (d->block > 1)
             move += (double)(delta / d->block) * d->stride_block +
                     (double)(delta % d->block) * stride;
@@ -1472,10 +1474,10 @@ static void mti_enc_walk(const metatune_encode_nest *nest, metatune_real *x,
                         3 * t->role;
                     if ((metatune_real)bytes > row[0])
                         row[0] = (metatune_real)bytes;
+                    if (!(row[1] > 0)) /* every access of it moves alike */
+                        row[2] = (metatune_real)mti_enc_stride(
+                            t, nest->loop[l].axis, nest->loop[l].step);
                     row[1] += (metatune_real)(times * t->elem_bytes);
-                    /* every access of a tensor moves alike */
-                    row[2] = (metatune_real)mti_enc_stride(
-                        t, nest->loop[l].axis, nest->loop[l].step);
                 }
                 if (l < 0)
                     break;

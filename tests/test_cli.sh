@@ -356,6 +356,20 @@ C
         "$T/h.c" -o "$T/h" 2>"$T/err" && "$T/h" >"$T/out"
     ok "the model's header compiles" grep -q '^1 MTUN' "$T/out"
 
+    (PATH=/no/such "$MT" tune --conv $good --out "$T/bad" >"$T/out" \
+        2>"$T/err"; echo $? >"$T/rc")
+    ok "no compiler at all: status 1, one line" test "$(cat "$T/rc")" = 1 \
+        -a "$(wc -l <"$T/err")" = 1
+    (TMPDIR=/no/such "$MT" tune --conv $good --out "$T/bad" >"$T/out" \
+        2>"$T/err"; echo $? >"$T/rc")
+    ok "no temporary folder: status 1, one line" test "$(cat "$T/rc")" = 1 \
+        -a "$(wc -l <"$T/err")" = 1
+    for odd in c=1,h=1,k=1,r=1 c=3,h=7,k=1,r=7,w=11,s=5 \
+        c=17,h=13,k=5,r=3,stride=4,pad=2,dil=2; do
+        run tune --conv $odd --trials 3 --cc "$CC" --out "$T/odd" --quiet
+        ok "host: $odd" test "$rc" = 0 -a ! -s "$T/err"
+    done
+
     mkdir "$T/tmp"
     TMPDIR=$T/tmp
     export TMPDIR

@@ -461,6 +461,10 @@ static int tune_layer(tune_state *s, const cmd_model *model, tune_row *row)
         task_write(s, &problem, row, 0);
     history = history_open(s, &problem, &history_mem);
     problem.history = history;
+    if (history && (history->n || history->n_bad || history->n_lost))
+        ui_say(&s->u, "[%zu/%zu] %s: %zu results are in the log, %zu of "
+               "another space, %zu damaged lines", s->index, o->tasks.n,
+               task->name, history->n, history->n_lost, history->n_bad);
 
     memset(&cfg, 0, sizeof cfg);
     memset(&error, 0, sizeof error);
