@@ -326,6 +326,13 @@ METATUNE_API int32_t metatune_encode_dim_add(metatune_encode_nest *nest,
 METATUNE_API int32_t metatune_encode_term_add(metatune_encode_nest *nest,
                                               int32_t tensor, int32_t axis,
                                               int32_t coef);
+/* The usual tensor in one call: global scope, one dimension an axis of
+   axes (n_axes), row-major: a[i][k] is {i, k}. */
+METATUNE_API int32_t metatune_encode_array_add(metatune_encode_nest *nest,
+                                               int32_t elem_bytes,
+                                               int32_t role,
+                                               const int32_t *axes,
+                                               int32_t n_axes);
 METATUNE_API int32_t metatune_encode_loop_add(metatune_encode_nest *nest,
                                               int32_t parent, int32_t axis,
                                               int32_t step, int32_t trip,
@@ -1079,6 +1086,28 @@ METATUNE_API int32_t metatune_encode_term_add(metatune_encode_nest *nest,
     d->coef[d->n_terms] = coef;
     t->axis_mask |= (uint32_t)1 << axis;
     return d->n_terms++;
+}
+
+METATUNE_API int32_t metatune_encode_array_add(metatune_encode_nest *nest,
+                                               int32_t elem_bytes,
+                                               int32_t role,
+                                               const int32_t *axes,
+                                               int32_t n_axes)
+{
+    int32_t t, i;
+    if (!axes || n_axes < 1)
+        return mti_enc_nest_fail(nest, METATUNE_BAD_NEST);
+    t = metatune_encode_tensor_add(nest, elem_bytes, METATUNE_SCOPE_GLOBAL,
+                                   role);
+    for (i = 0; t >= 0 && i < n_axes; i++) {
+        if (axes[i] < 0 || axes[i] >= nest->n_axes)
+            return mti_enc_nest_fail(nest, METATUNE_BAD_NEST);
+        if (metatune_encode_dim_add(nest, t, nest->axis[axes[i]].extent, 0) <
+                0 ||
+            metatune_encode_term_add(nest, t, axes[i], 1) < 0)
+            return -1;
+    }
+    return t;
 }
 
 /* Nodes used so far, the root included. */

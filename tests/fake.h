@@ -91,26 +91,14 @@ static void fake_loops(const fake *f, const int64_t *v, int all,
 
 static void fake_begin(const fake *f, metatune_encode_nest *nest)
 {
-    int32_t t;
+    static const int32_t mk[] = {0, 2}, kn[] = {2, 1}, mn[] = {0, 1};
     metatune_encode_nest_clear(nest);
     metatune_encode_axis_add(nest, f->m, METATUNE_AXIS_SPATIAL);
     metatune_encode_axis_add(nest, f->n, METATUNE_AXIS_SPATIAL);
     metatune_encode_axis_add(nest, f->k, METATUNE_AXIS_REDUCTION);
-    t = metatune_encode_tensor_add(nest, 4, 0, METATUNE_ROLE_INPUT);
-    metatune_encode_dim_add(nest, t, f->m, 0);
-    metatune_encode_term_add(nest, t, 0, 1);
-    metatune_encode_dim_add(nest, t, f->k, 0);
-    metatune_encode_term_add(nest, t, 2, 1);
-    t = metatune_encode_tensor_add(nest, 4, 0, METATUNE_ROLE_WEIGHT);
-    metatune_encode_dim_add(nest, t, f->k, 0);
-    metatune_encode_term_add(nest, t, 2, 1);
-    metatune_encode_dim_add(nest, t, f->n, 0);
-    metatune_encode_term_add(nest, t, 1, 1);
-    t = metatune_encode_tensor_add(nest, 4, 0, METATUNE_ROLE_OUTPUT);
-    metatune_encode_dim_add(nest, t, f->m, 0);
-    metatune_encode_term_add(nest, t, 0, 1);
-    metatune_encode_dim_add(nest, t, f->n, 0);
-    metatune_encode_term_add(nest, t, 1, 1);
+    metatune_encode_array_add(nest, 4, METATUNE_ROLE_INPUT, mk, 2);
+    metatune_encode_array_add(nest, 4, METATUNE_ROLE_WEIGHT, kn, 2);
+    metatune_encode_array_add(nest, 4, METATUNE_ROLE_OUTPUT, mn, 2);
 }
 
 static metatune_status fake_describe(void *user,
