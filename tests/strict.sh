@@ -137,6 +137,26 @@ matrix() {
     matrix cortex-m4f arm-none-eabi-gcc $c_only $m4 -Wcast-align=strict
 }
 
+# ---- tools: the same warnings, with POSIX and GNU builtins
+for cc in gcc clang; do
+    wanted "$cc tools" || continue
+    if ! command -v $cc >/dev/null 2>&1; then
+        skip "$cc tools" "$cc is not installed"
+        continue
+    fi
+    for f in "$here"/tools/*.c "$here"/tools/targets/*.c; do
+        # shellcheck disable=SC2086
+        $cc -std=gnu99 $warn -Wmissing-prototypes -Wstrict-prototypes \
+            -fsyntax-only -I"$here" -I"$here/tools" -I"$here/tools/targets" \
+            "$f"
+    done >"$tmp/log" 2>&1
+    if [ -s "$tmp/log" ]; then
+        fail "$cc tools" "$tmp/log"
+    else
+        pass "$cc tools"
+    fi
+done
+
 # ---- what the objects export and import
 libm="acos asin atan atan2 cbrt ceil copysign cos cosh erf exp exp2 expm1 fabs
  floor fma fmax fmin fmod frexp hypot ldexp log log10 log1p log2 logb lrint

@@ -96,7 +96,7 @@ done
     bad 2 'unknown option --trails' tune --conv $good --trails 4 $fake
     bad 2 'takes no value' tune --conv $good --quiet=1 $fake
     bad 2 'not expected' tune $good $fake
-    bad 2 'target' tune --conv $good --target fake:x
+    bad 2 'target' tune --conv $good --target fake:x --out $T/bad
     bad 2 'target' tune --conv $good --target moon --out $T/bad
     bad 2 'cannot read the model' tune --conv $good $fake --model $T/none
     bad 2 'cannot make the folder' tune --conv $good --target fake \

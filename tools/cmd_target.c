@@ -10,19 +10,45 @@
 #include <string.h>
 #include <time.h>
 
+/* The kind that --target names: CMD_OK, or CMD_USAGE after one line. */
+static int kind_of(const char *what, int *kind, long *delay_ms)
+{
+    char *end = NULL;
+    *delay_ms = 0;
+    *kind = CMD_TARGET_HOST;
+    if (!what || strcmp(what, "host") == 0)
+        return CMD_OK;
+    *kind = strcmp(what, "fail") == 0 ? CMD_TARGET_FAIL : CMD_TARGET_FAKE;
+    if (*kind == CMD_TARGET_FAIL || strcmp(what, "fake") == 0)
+        return CMD_OK;
+    if (strncmp(what, "fake:", 5) != 0)
+        return cmd_fail(CMD_USAGE, "unknown --target \"%s\"; want host, or "
+                        "for tests fake, fake:MS or fail", what);
+    *delay_ms = strtol(what + 5, &end, 10);
+    if (end == what + 5 || *end || *delay_ms < 0 || *delay_ms > 60000)
+        return cmd_fail(CMD_USAGE, "--target is \"%s\", want "
+                        "fake:MILLISECONDS", what);
+    return CMD_OK;
+}
+
 int cmd_target_option(cmd_args *args, cmd_target_options *options,
                       int *status)
 {
-    if (cmd_args_is(args, "--target"))
+    int kind;
+    long delay_ms;
+    if (cmd_args_is(args, "--target")) {
         *status = cmd_args_text(args, &options->target);
-    else if (cmd_args_is(args, "--cc"))
+        if (*status == CMD_OK) /* before any file is made */
+            *status = kind_of(options->target, &kind, &delay_ms);
+    } else if (cmd_args_is(args, "--cc")) {
         *status = cmd_args_text(args, &options->cc);
-    else if (cmd_args_is(args, "--march"))
+    } else if (cmd_args_is(args, "--march")) {
         *status = cmd_args_text(args, &options->march);
-    else if (cmd_args_is(args, "--threads"))
+    } else if (cmd_args_is(args, "--threads")) {
         *status = cmd_args_u64(args, 1, 1, &options->threads);
-    else
+    } else {
         return 0;
+    }
     return 1;
 }
 
@@ -132,27 +158,14 @@ static void fake_open(cmd_target *target)
 
 int cmd_target_open(cmd_target *target, const cmd_target_options *options)
 {
-    const char *what = options->target;
     host_config cfg;
     host_error error;
     int st;
     memset(target, 0, sizeof *target);
-    if (what && strcmp(what, "host") != 0) {
-        char *end = NULL;
-        if (strcmp(what, "fake") == 0) {
-            target->kind = CMD_TARGET_FAKE;
-        } else if (strncmp(what, "fake:", 5) == 0 && what[5]) {
-            target->kind = CMD_TARGET_FAKE;
-            target->delay_ms = strtol(what + 5, &end, 10);
-            if (*end || target->delay_ms < 0 || target->delay_ms > 60000)
-                return cmd_fail(CMD_USAGE, "--target is \"%s\", want "
-                                "fake:MILLISECONDS", what);
-        } else if (strcmp(what, "fail") == 0) {
-            target->kind = CMD_TARGET_FAIL;
-        } else {
-            return cmd_fail(CMD_USAGE, "unknown --target \"%s\"; want host, "
-                            "or for tests fake, fake:MS or fail", what);
-        }
+    st = kind_of(options->target, &target->kind, &target->delay_ms);
+    if (st != CMD_OK)
+        return st;
+    if (target->kind != CMD_TARGET_HOST) {
         fake_open(target);
         return cmd_skeletons_build(target->skeletons, target->skeleton_mem);
     }

@@ -1,0 +1,342 @@
+#!/bin/sh
+# The command from outside: bad input, resume after kill -9, full disks,
+# signals, exported kernels. Needs build/metatune; the parts that build real
+# kernels need a C compiler, JSON checks need python3 (else skipped by name).
+cd "$(dirname "$0")/.." || exit 2
+MT=${METATUNE:-build/metatune}
+CC=${CC:-cc}
+passed=0 failed=0 skipped=0
+T=$(mktemp -d "${TMPDIR:-/tmp}/metatune-cli.XXXXXX") || exit 2
+trap 'rm -rf "$T"' EXIT
+trap 'exit 130' INT TERM
+
+pass() { passed=$((passed + 1)); echo "  ok   $1"; }
+fail() {
+    failed=$((failed + 1))
+    echo "  FAIL $1"
+    shift
+    for f in "$@"; do [ -f "$f" ] && sed "s/^/    /;12q" "$f"; done
+}
+skip() { skipped=$((skipped + 1)); echo "  skip $1: $2"; }
+# ok NAME CONDITION...: the test command's truth
+ok() {
+    name=$1
+    shift
+    if "$@"; then pass "$name"; else fail "$name: $*" "$T/out" "$T/err"; fi
+}
+# run ARGS: stdout and stderr kept, status in $rc
+run() { "$MT" "$@" >"$T/out" 2>"$T/err" </dev/null; rc=$?; }
+# bad STATUS PATTERN ARGS: that status, one line on stderr that matches
+bad() {
+    want=$1 pattern=$2
+    shift 2
+    run "$@"
+    if [ "$rc" = "$want" ] && [ "$(wc -l <"$T/err")" -eq 1 ] &&
+        grep -q "^metatune: .*$pattern" "$T/err"; then
+        pass "refused: $*"
+    else
+        fail "refused: $* (status $rc, want $want and \"$pattern\")" "$T/err"
+    fi
+}
+have() { command -v "$1" >/dev/null 2>&1; }
+
+if [ ! -x "$MT" ]; then
+    echo "  FAIL $MT is missing; run make"
+    echo "test_cli: 0 passed, 1 failed, 0 skipped"
+    exit 1
+fi
+
+# ---------------------------------------------------------------- help
+for c in layers tune collect train; do
+    run help $c
+    ok "help $c" test "$rc" = 0 -a ! -s "$T/err"
+    ok "help $c says how" grep -q "^usage: metatune $c" "$T/out"
+    cp "$T/out" "$T/help"
+    run $c --help
+    ok "$c --help is the same" cmp -s "$T/out" "$T/help"
+done
+run help
+ok "help lists the commands" grep -q '^  collect ' "$T/out"
+run --version
+ok "version" grep -q '^metatune [0-9]*\.[0-9]*\.[0-9]*, schema [0-9]' "$T/out"
+run
+ok "no command: usage on stderr, status 2" test "$rc" = 2 -a ! -s "$T/out"
+bad 2 'unknown command "tuen"' tuen
+bad 2 'unknown command "x"' help x
+
+# ----------------------------------------------------------- bad input
+good=n=1,c=8,h=6,w=6,k=8,r=3,s=3,stride=1,pad=1,dil=1,groups=1
+fake="--target fake --out $T/bad"
+for f in n c h w k r s stride dil groups; do
+    spec=$(echo "$good" | sed "s/\(^\|,\)$f=[0-9]*/\1$f=0/")
+    # shellcheck disable=SC2086
+    bad 2 "$f" tune --conv "$spec" $fake
+done
+# shellcheck disable=SC2086
+{
+    bad 2 'groups' tune --conv c=8,h=6,k=8,r=3,groups=3 $fake
+    bad 2 '' tune --conv c=8,h=2,k=8,r=5 $fake
+    bad 2 '' tune --conv c=8,h=6,k=8,r=3,pad=-1 $fake
+    bad 2 '' tune --conv c=8,h=6,k=8,r=3,sride=1 $fake
+    bad 2 '' tune --conv c=99999999999,h=6,k=8,r=3 $fake
+    bad 2 '' tune --conv nonsense $fake
+    bad 2 'not supported' tune --conv c=8,h=6,k=8,r=3,pad=1,groups=8 $fake
+    bad 2 'layer1' tune --layer resnet18/layr1 $fake
+    bad 2 'resnet18' tune --net resnet81 $fake
+    bad 2 'nothing to tune' tune $fake
+    bad 2 'trials' tune --conv $good --trials many $fake
+    bad 2 'trials' tune --conv $good --trials -1 $fake
+    bad 2 'trials' tune --conv $good --trials 99999999999999999999 $fake
+    bad 2 'trials wants a value' tune --conv $good $fake --trials
+    bad 2 'batch' tune --conv $good --batch 0 $fake
+    bad 2 'batch' tune --conv $good --batch 65 $fake
+    bad 2 'threads' tune --conv $good --threads 2 $fake
+    bad 2 'time' tune --conv $good --time nan $fake
+    bad 2 'strategy' tune --conv $good --strategy luck $fake
+    bad 2 'unknown option --trails' tune --conv $good --trails 4 $fake
+    bad 2 'takes no value' tune --conv $good --quiet=1 $fake
+    bad 2 'not expected' tune $good $fake
+    bad 2 'target' tune --conv $good --target fake:x --out $T/bad
+    bad 2 'target' tune --conv $good --target moon --out $T/bad
+    bad 2 'cannot read the model' tune --conv $good $fake --model $T/none
+    bad 2 'cannot make the folder' tune --conv $good --target fake \
+        --out /dev/null/x
+    bad 2 'cannot append' tune --conv $good $fake --log $T/no/such/log
+    bad 2 'out FILE is missing' collect --conv $good --target fake
+    bad 2 'cannot read the list' collect --list $T/none --out $T/c
+    bad 2 'nothing to measure' collect --out $T/c
+    bad 2 'at least one file' train --out $T/b
+    bad 2 'cannot read' train $T/none --out $T/b
+    bad 2 'no file of' train Makefile --out $T/b
+    bad 2 'no C identifier' train --out $T/b --name 1x /dev/null
+    bad 2 'resnet18' layers --net resnet
+    bad 2 'no/such/cc' tune --conv $good --cc /no/such/cc --out $T/bad
+    bad 2 '' tune --conv $good --march no-such-cpu --out $T/bad
+}
+head -c 200 Makefile >"$T/foreign"
+bad 2 BAD_BLOB tune --conv $good --target fake --out "$T/bad" \
+    --model "$T/foreign"
+"$MT" layers >/dev/full 2>"$T/err"
+ok "a full disk under stdout is a failed run" test $? = 1
+ok "and says so in one line" grep -q 'cannot write the output' "$T/err"
+
+# -------------------------------------------------------------- layers
+run layers
+ok "layers lists five networks" test \
+    "$(sed 's,/.*,,' "$T/out" | sort -u | wc -l)" = 5
+run layers --net resnet18
+spec=$(sed -n 's/^resnet18\/layer1 .*GFLOP  \([^ ]*\).*/\1/p' "$T/out")
+run tune --conv "$spec" --target fake --trials 2 --out "$T/spec" --json
+ok "a printed layer goes back in as --conv" test "$rc" = 0
+
+# ------------------------------------------- tuning on invented times
+# what was proposed: task, kind, repeat, setting
+proposals() {
+    sed -n '/"kind":"trial"/{
+        s/^.*"trial_kind":"\([a-z]*\)".*$/\1 &/
+        s/^\([a-z]*\) .*"repeat":\([0-9]*\).*$/\1 \2 &/
+        s/^\([a-z]* [0-9]*\) .*"task":"\([^"]*\)".*$/\1 \2 &/
+        s/^\([a-z]* [0-9]* [^ ]*\) .*"knobs":\({[^}]*}\).*$/\1 \2/
+        p
+    }' "$1" | sort
+}
+settings() { sed 's/.*"layers":\[//' "$1" | tr '{' '\n' |
+    grep '"algorithm"'; }
+two="--layer resnet18/layer1 --layer resnet18/layer2.0.down"
+args="tune $two --trials 20 --seed 3 --json"
+# shellcheck disable=SC2086
+run $args --target fake --out "$T/ref"
+ok "fake: status 0" test "$rc" = 0
+ok "fake: no word on stderr" test ! -s "$T/err"
+cp "$T/out" "$T/ref.json"
+proposals "$T/ref/records.jsonl" >"$T/ref.txt"
+ok "20 new settings a layer" test \
+    "$(grep -c '^explore' "$T/ref.txt")" = 40
+ok "top settings are confirmed" grep -q '^confirm 4' "$T/ref.txt"
+ok "no setting twice" test -z "$(uniq -d "$T/ref.txt")"
+ok "task and end lines" test \
+    "$(grep -c '"kind":"end"' "$T/ref/records.jsonl")" = 2
+ok "kernels are exported" test -s "$T/ref/tuned_conv.c"
+# shellcheck disable=SC2086
+run $args --target fake --out "$T/ref2"
+proposals "$T/ref2/records.jsonl" >"$T/ref2.txt"
+ok "the same seed proposes the same" cmp -s "$T/ref.txt" "$T/ref2.txt"
+# shellcheck disable=SC2086
+run tune $two --trials 20 --seed 4 --json --target fake --out "$T/ref4"
+proposals "$T/ref4/records.jsonl" >"$T/ref4.txt"
+ok "another seed does not" test -n "$(cmp "$T/ref.txt" "$T/ref4.txt")"
+# shellcheck disable=SC2086
+run $args --target fake --out "$T/ref" --resume
+proposals "$T/ref/records.jsonl" >"$T/again.txt"
+ok "resuming a finished run measures nothing" cmp -s "$T/ref.txt" \
+    "$T/again.txt"
+settings "$T/out" >"$T/a"
+settings "$T/ref.json" >"$T/b"
+ok "and ends with the same settings" cmp -s "$T/a" "$T/b"
+ok "which are two" test "$(wc -l <"$T/a")" = 2
+
+i=0
+for wait in 0.05 0.2 0.4 0.7 1.0; do
+    i=$((i + 1))
+    # shellcheck disable=SC2086
+    "$MT" $args --target fake:15 --out "$T/kill$i" >/dev/null 2>&1 &
+    pid=$!
+    sleep $wait
+    kill -9 $pid
+    wait $pid 2>/dev/null
+    n=$(grep -c '"kind":"trial"' "$T/kill$i/records.jsonl")
+    # shellcheck disable=SC2086
+    run $args --target fake --out "$T/kill$i" --resume
+    proposals "$T/kill$i/records.jsonl" >"$T/kill.txt"
+    settings "$T/out" >"$T/a"
+    ok "killed after $n trials, resumed: same proposals, none twice" \
+        cmp -s "$T/kill.txt" "$T/ref.txt"
+    ok "killed after $n trials, resumed: same result" cmp -s "$T/a" "$T/b"
+done
+
+# a torn last line, foreign lines and rubbish do no harm
+mkdir -p "$T/torn"
+{
+    head -n 9 "$T/ref/records.jsonl"
+    echo 'rubbish'
+    echo '{"v":99,"kind":"trial"}'
+    sed -n 10p "$T/ref/records.jsonl" | head -c 150
+} >"$T/torn/records.jsonl"
+# shellcheck disable=SC2086
+run $args --target fake --out "$T/torn" --resume
+proposals "$T/torn/records.jsonl" | uniq >"$T/torn.txt"
+settings "$T/out" >"$T/a"
+ok "a torn log: same result" cmp -s "$T/a" "$T/b"
+
+# a full disk: best kept, one line, status 1; and resume when there is room
+# shellcheck disable=SC2086
+run tune $two --trials 8 --target fake --out "$T/full" --log /dev/full
+ok "full disk: status 1" test "$rc" = 1
+ok "full disk: one line" test "$(wc -l <"$T/err")" = 1
+ok "full disk: says IO" grep -q '^metatune: IO: .*No space left' "$T/err"
+(
+    ulimit -f 12
+    # shellcheck disable=SC2086
+    "$MT" $args --target fake --out "$T/limit" >"$T/out" 2>"$T/err"
+    echo $? >"$T/rc"
+)
+ok "file size limit: status 1" test "$(cat "$T/rc")" = 1
+ok "file size limit: one line, IO" test \
+    "$(grep -c '^metatune: IO: ' "$T/err")" = "$(wc -l <"$T/err")"
+n=$(grep -c '"kind":"trial"' "$T/limit/records.jsonl")
+ok "file size limit: $n trials are kept" test "$n" -gt 2
+# shellcheck disable=SC2086
+run $args --target fake --out "$T/limit" --resume
+settings "$T/out" >"$T/a"
+ok "file size limit: resumed to the same result" cmp -s "$T/a" "$T/b"
+
+# nothing valid
+bad 1 NO_VALID tune --conv $good --target fail --out "$T/fail" --quiet
+n=$(grep -c '"kind":"trial"' "$T/fail/records.jsonl")
+ok "nothing valid: every failure is recorded ($n)" test "$n" -gt 7
+
+# zero trials, tiny budgets, random
+run tune --conv $good --target fake --trials 0 --out "$T/zero" --json
+ok "zero trials: a pick all the same" test "$rc" = 0
+ok "zero trials: no trial" test \
+    -z "$(grep '"kind":"trial"' "$T/zero/records.jsonl")"
+run tune --conv $good --target fake --trials 3 --strategy random \
+    --model none --out "$T/rand" --json
+ok "random strategy" test "$rc" = 0
+run tune --conv $good --target fake:10 --trials 500 --time 2 \
+    --out "$T/time" --json
+n=$(grep -c '"explore"' "$T/time/records.jsonl")
+ok "--time ends the search early ($n trials)" test "$n" -gt 8 -a "$n" -lt 250
+
+# signals: the best is kept, the table printed, resume explained
+for sig in INT TERM HUP; do
+    # shellcheck disable=SC2086
+    "$MT" tune $two --trials 400 --target fake:10 --out "$T/$sig" \
+        >"$T/out" 2>"$T/err" </dev/null &
+    pid=$!
+    sleep 0.8
+    kill -$sig $pid
+    wait $pid
+    rc=$?
+    ok "SIG$sig: status 1" test "$rc" = 1
+    ok "SIG$sig: table" grep -q '^layer .*GFLOP' "$T/out"
+    ok "SIG$sig: how to go on" grep -q 'tune .*--resume$' "$T/out"
+    ok "SIG$sig: kernels of the best so far" test -s "$T/$sig/tuned_conv.h"
+done
+
+# output forms
+run tune --conv $good --target fake --trials 4 --out "$T/q" --quiet
+ok "--quiet is quiet" test "$rc" = 0 -a ! -s "$T/out" -a ! -s "$T/err"
+run tune --conv $good --target fake --trials 4 --out "$T/p"
+ok "plain progress lines in a pipe" grep -q \
+    '^\[1/1\] conv-1: trial [0-9]*/4, best .* GFLOP/s' "$T/out"
+ok "no control characters in a pipe" test \
+    -z "$(tr -d '\n\t\040-\176' <"$T/out")"
+if have python3; then
+    ok "--json is JSON" python3 -m json.tool "$T/ref.json" /dev/null
+    python3 -c 'import json, sys
+for line in open(sys.argv[1]): json.loads(line)' "$T/ref/records.jsonl" \
+        2>"$T/err"
+    ok "every record is JSON" test $? = 0
+else
+    skip "--json is JSON" "python3 is not installed"
+fi
+
+# ---------------------------------------------------- collect and train
+list="--layer resnet18/layer1 --layer resnet18/layer2 --layer vgg16/conv1_2"
+two="--layer resnet18/layer1 --layer resnet18/layer2.0.down"
+# shellcheck disable=SC2086
+run collect $two --target fake --settings 40 --seed 5 --out "$T/c1"
+ok "collect" test "$rc" = 0
+ok "collect: 40 settings a layer" test "$(grep -c '^R' "$T/c1")" = 80
+ok "collect: none twice in a layer" test \
+    -z "$(sed -n '/^L/h;/^R/{G;p;}' "$T/c1" | sed 'N;s/\n/ /' |
+        sort | uniq -d)"
+bad 2 'resume' collect --conv $good --target fake --out "$T/c1"
+# shellcheck disable=SC2086
+"$MT" collect $two --target fake:15 --settings 40 --seed 5 --out "$T/c2" \
+    >/dev/null 2>&1 &
+pid=$!
+sleep 0.5
+kill -9 $pid
+wait $pid 2>/dev/null
+printf 'R\t0,1,4' >>"$T/c2"
+# shellcheck disable=SC2086
+run collect $two --target fake --settings 40 --seed 5 --out "$T/c2" --resume
+grep '^R.*\.$' "$T/c1" | sort >"$T/a"
+grep '^R.*\.$' "$T/c2" | sort >"$T/c"
+ok "collect: killed and resumed: the same rows, none twice" cmp -s "$T/a" \
+    "$T/c"
+# shellcheck disable=SC2086
+run collect $two --target fake --settings 40 --out /dev/full
+ok "collect: full disk: status 1, one line" test "$rc" = 1 -a \
+    "$(wc -l <"$T/err")" = 1
+run train "$T/c2" --steps 12 --preset tiny --holdout resnet18/layer1 \
+    --out "$T/m.blob" --header "$T/m.h" --name test_prior
+ok "train" test "$rc" = 0
+ok "train: reports held-out layers" grep -q \
+    'held out (1 groups): loss .* rank correlation .* regret@8' "$T/out"
+run train "$T/c1" --steps 12 --preset tiny --holdout resnet18/layer1 \
+    --out "$T/m2.blob" --quiet
+run tune --conv $good --target fake --trials 4 --model "$T/m.blob" \
+    --out "$T/m" --json
+ok "tune starts from it" grep -q "\"model\":\"$T/m.blob\"" "$T/out"
+head -c 500 "$T/m.blob" >"$T/torn.blob"
+bad 2 BAD_BLOB tune --conv $good --target fake --out "$T/bad" \
+    --model "$T/torn.blob"
+if have python3; then
+    python3 - "$T/m.blob" "$T/other.blob" <<'P'
+import struct, sys, zlib
+b = bytearray(open(sys.argv[1], "rb").read())
+b[8:12] = struct.pack("<I", 999)
+b[88:92] = struct.pack("<I", zlib.crc32(bytes(b[:88])))
+open(sys.argv[2], "wb").write(b)
+P
+    bad 2 BAD_SCHEMA tune --conv $good --target fake --out "$T/bad" \
+        --model "$T/other.blob"
+else
+    skip "a model of another schema" "python3 is not installed"
+fi
+
+echo "test_cli: $passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
