@@ -519,7 +519,14 @@ typedef struct metatune_encode_conv2d {
     int32_t dtype_in, dtype_out; /* metatune_dtype */
     int32_t layout;              /* metatune_layout */
     int32_t block;               /* of METATUNE_NCHWC, else 0 */
+    int32_t dtype_acc;           /* of the sums */
+    int32_t fused;               /* METATUNE_FUSED_ bits: done on the output
+                                    before it is stored */
 } metatune_encode_conv2d;
+
+enum {
+    METATUNE_FUSED_BIAS = 1, METATUNE_FUSED_RELU = 2, METATUNE_FUSED_ADD = 4
+};
 
 /* The usual case: square stride and padding, no dilation, one group, f32,
    NCHW. Nothing is checked here. */
@@ -541,7 +548,8 @@ METATUNE_API double
 metatune_encode_conv2d_flop(const metatune_encode_conv2d *conv);
 /* "n=1,c=64,h=56,w=56,k=64,r=3,s=3,stride=1,pad=1,dil=1,groups=1"; stride,
    pad and dil become stride_h=..,stride_w=.. (pad_top=..) when they differ;
-   dtype and layout are written when not f32 and nchw. This text is the task
+   dtypes (in, out, acc), layout and fused are written when not f32, nchw and
+   0. This text is the task
    key of records: everything that changes the kernel is in it. Returns the
    length without the NUL, or 0 when cap is too small. */
 METATUNE_API size_t
@@ -2404,6 +2412,12 @@ metatune_encode_conv2d_check(const metatune_encode_conv2d *conv,
     if (!metatune_encode_dtype_bytes(v.dtype_out))
         return mti_enc_refuse_int(error, METATUNE_BAD_ARG, "dtype_out",
                                   v.dtype_out, "a metatune_dtype");
+    if (!metatune_encode_dtype_bytes(v.dtype_acc))
+        return mti_enc_refuse_int(error, METATUNE_BAD_ARG, "dtype_acc",
+                                  v.dtype_acc, "a metatune_dtype");
+    if (v.fused < 0 || v.fused > 7)
+        return mti_enc_refuse_int(error, METATUNE_BAD_ARG, "fused", v.fused,
+                                  "METATUNE_FUSED_ bits, 0..7");
     if (v.layout < 0 || v.layout > METATUNE_NCHWC)
         return mti_enc_refuse_int(error, METATUNE_BAD_ARG, "layout",
                                   v.layout, "a metatune_layout");
@@ -2424,6 +2438,7 @@ metatune_encode_conv2d_flop(const metatune_encode_conv2d *v)
 
 static const char *const mti_enc_dtype_names[7] = {"f32", "f16", "bf16",
                                                    "f64", "i8", "i16", "i32"};
+static const char *const mti_enc_dtype_fields[3] = {"in", "out", "acc"};
 static const char *const mti_enc_layout_names[3] = {"nchw", "nhwc", "nchwc"};
 
 static void mti_enc_put_field(mti_enc_out *o, const char *name, int32_t value)
@@ -2478,6 +2493,13 @@ metatune_encode_conv2d_spec(const metatune_encode_conv2d *conv, char *buf,
         mti_enc_put(&o, ",out=");
         mti_enc_put(&o, mti_enc_dtype_names[v.dtype_out]);
     }
+    if (v.dtype_acc != METATUNE_F32 &&
+        metatune_encode_dtype_bytes(v.dtype_acc)) {
+        mti_enc_put(&o, ",acc=");
+        mti_enc_put(&o, mti_enc_dtype_names[v.dtype_acc]);
+    }
+    if (v.fused)
+        mti_enc_put_field(&o, "fused", v.fused);
     if (v.layout > METATUNE_NCHW && v.layout <= METATUNE_NCHWC) {
         mti_enc_put(&o, ",layout=");
         mti_enc_put(&o, mti_enc_layout_names[v.layout]);
@@ -2534,7 +2556,7 @@ metatune_encode_conv2d_parse(const char *text, metatune_encode_conv2d *conv,
     while (*p) {
         const char *name = p, *value;
         size_t nn, nv;
-        int32_t number;
+        int32_t number, which;
         uint32_t bits = 0;
         while (*p && *p != '=' && *p != ',')
             p++;
@@ -2550,17 +2572,16 @@ metatune_encode_conv2d_parse(const char *text, metatune_encode_conv2d *conv,
         nv = (size_t)(p - value);
         if (*p == ',')
             p++;
-        if (mti_enc_word(name, nn, "in") || mti_enc_word(name, nn, "out")) {
+        which = mti_enc_word_find(name, nn, mti_enc_dtype_fields, 3);
+        if (which >= 0) {
             int32_t t =
                 mti_enc_word_find(value, nv, mti_enc_dtype_names, 7);
             if (t < 0)
                 return mti_enc_refuse(error, METATUNE_PARSE,
-                                      nn == 2 ? "in" : "out",
+                                      mti_enc_dtype_fields[which],
                                       "f32, f16, bf16, f64, i8, i16 or i32");
-            if (nn == 2)
-                v.dtype_in = t;
-            else
-                v.dtype_out = t;
+            *(which == 0 ? &v.dtype_in
+                         : which == 1 ? &v.dtype_out : &v.dtype_acc) = t;
             continue;
         }
         if (mti_enc_word(name, nn, "layout")) {
@@ -2571,11 +2592,13 @@ metatune_encode_conv2d_parse(const char *text, metatune_encode_conv2d *conv,
             continue;
         }
         number = mti_enc_word_int(value, nv);
-        if (mti_enc_word(name, nn, "block")) {
+        if (mti_enc_word(name, nn, "block") ||
+            mti_enc_word(name, nn, "fused")) {
             if (number < 0)
-                return mti_enc_refuse(error, METATUNE_PARSE, "block",
+                return mti_enc_refuse(error, METATUNE_PARSE,
+                                      *name == 'b' ? "block" : "fused",
                                       "a whole number below 2^31");
-            v.block = number;
+            *(*name == 'b' ? &v.block : &v.fused) = number;
             continue;
         }
         for (i = 0; i < MTI_ENC_CONV_FIELDS; i++) {
@@ -2599,7 +2622,7 @@ metatune_encode_conv2d_parse(const char *text, metatune_encode_conv2d *conv,
                 error, METATUNE_PARSE, "offset of the unknown field",
                 (int64_t)(name - text),
                 "n c h w k r s stride[_h|_w] pad[_top|_bottom|_left|_right] "
-                "dil[_h|_w] groups in out layout or block");
+                "dil[_h|_w] groups in out acc fused layout or block");
         seen |= bits;
     }
     if (!(seen & (1u << 3)))

@@ -250,6 +250,8 @@ static conv_t conv_random(rng_t *rng, int32_t top)
             v.block = pick(rng, 1, 5);
         v.dtype_in = pick(rng, 0, 6);
         v.dtype_out = pick(rng, 0, 6);
+        v.dtype_acc = pick(rng, 0, 6);
+        v.fused = pick(rng, 0, 7);
     } while (metatune_encode_conv2d_check(&v, NULL));
     return v;
 }
@@ -2319,6 +2321,10 @@ static void test_conv_check(void)
     bad_field(offsetof(conv_t, dtype_in), -1, METATUNE_BAD_ARG, "dtype_in");
     bad_field(offsetof(conv_t, dtype_out), 7, METATUNE_BAD_ARG,
               "dtype_out");
+    bad_field(offsetof(conv_t, dtype_acc), 7, METATUNE_BAD_ARG,
+              "dtype_acc");
+    bad_field(offsetof(conv_t, fused), 8, METATUNE_BAD_ARG, "fused");
+    bad_field(offsetof(conv_t, fused), -1, METATUNE_BAD_ARG, "fused");
     bad_field(offsetof(conv_t, layout), 3, METATUNE_BAD_ARG, "layout");
     bad_field(offsetof(conv_t, layout), -1, METATUNE_BAD_ARG, "layout");
     bad_field(offsetof(conv_t, block), 8, METATUNE_BAD_ARG, "block");
@@ -2355,7 +2361,8 @@ static const size_t conv_ints[] = {
     offsetof(conv_t, pad_right), offsetof(conv_t, dil_h),
     offsetof(conv_t, dil_w), offsetof(conv_t, groups),
     offsetof(conv_t, dtype_in), offsetof(conv_t, dtype_out),
-    offsetof(conv_t, layout), offsetof(conv_t, block)};
+    offsetof(conv_t, layout), offsetof(conv_t, block),
+    offsetof(conv_t, dtype_acc), offsetof(conv_t, fused)};
 
 static void test_conv_spec(void)
 {

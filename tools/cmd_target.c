@@ -177,18 +177,21 @@ int cmd_target_open(cmd_target *target, const cmd_target_options *options)
     cfg.cc = options->cc;
     cfg.march = options->march;
     cfg.cancel = &cmd_interrupted;
-    if (host_run_open(&target->run, &cfg, &error) != METATUNE_OK)
+    if (host_run_open(&target->run, &cfg, &error) != METATUNE_OK) {
+        target->run.folder[0] = 0; /* it closed itself */
+        cmd_target_close(target);
         /* a compiler or a cpu that is not there was asked for */
         return cmd_fail(options->cc || options->march ? CMD_USAGE
                                                       : CMD_FAILED,
                         "%s", error.line);
+    }
     target->march = target->run.platform.march;
     snprintf(target->march_name, sizeof target->march_name, "%s",
              options->march ? options->march : "native");
     if (!host_run_key(&target->run, target->key, sizeof target->key) ||
         host_run_probe(&target->run, &target->device, &target->peak_flops,
                        &error) != METATUNE_OK) {
-        host_run_close(&target->run);
+        cmd_target_close(target);
         return cmd_fail(CMD_FAILED, "%s", error.line[0] ? error.line
                         : "the target's key is too long");
     }

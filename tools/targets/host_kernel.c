@@ -112,8 +112,11 @@ metatune_status host_kernel_supports(const metatune_encode_conv2d *conv,
         if (why && cap) metatune_encode_error_line(&error, why, cap);
         return status;
     }
-    if (conv->dtype_in != METATUNE_F32 || conv->dtype_out != METATUNE_F32)
-        reason = "only f32 in and out is supported by the host target";
+    if (conv->dtype_in != METATUNE_F32 || conv->dtype_out != METATUNE_F32 ||
+        conv->dtype_acc != METATUNE_F32)
+        reason = "only f32 is supported by the host target";
+    else if (conv->fused)
+        reason = "fused operations are not supported by the host target yet";
     else if (conv->layout != METATUNE_NCHW)
         reason = "only nchw is supported by the host target";
     else if (conv->groups == conv->c && conv->c > 1)
