@@ -385,7 +385,8 @@ typedef struct metatune_config {
                                     = the whole space; clamped to the space */
     int32_t no_trials;           /* 1: propose nothing; best() is the model's
                                     pick, or the default setting */
-    double seconds;              /* 0 = no limit; needs now() */
+    double seconds;              /* 0 = no limit; needs now(); the last tenth
+                                    is kept for confirm trials */
     uint32_t batch;              /* explore trials a batch; 0 = 8; 1..64 */
     int32_t strategy;            /* metatune_strategy */
     int32_t no_confirm;          /* 1: no confirm trials */
@@ -723,7 +724,7 @@ struct metatune_tuner {
 #if (defined(METATUNE_IMPLEMENTATION) || defined(METATUNE_STATIC)) && \
     !defined(METATUNE_C)
 #define METATUNE_C
-#include "metatune.h"
+#include "metatune_gnn.h" /* its implementation, if only declared yet */
 
 #include <math.h>
 #include <string.h>
@@ -4571,6 +4572,33 @@ static double mti_elapsed(const metatune_tuner *t)
     return t->problem.now ? t->problem.now(t->problem.user) - t->start_s : 0;
 }
 
+/* The seconds of this phase are used up: the last tenth of the budget is for
+   confirming. */
+static int mti_time_up(const metatune_tuner *t)
+{
+    double share = t->phase == METATUNE_EXPLORE && !t->cfg.no_confirm ? 0.9
+                                                                      : 1;
+    return t->cfg.seconds > 0 && mti_elapsed(t) >= t->cfg.seconds * share;
+}
+
+/* Forget the trials of the open batch that are in state `from` or below it;
+   what was told stays. */
+static void mti_slots_drop(metatune_tuner *t, int32_t from)
+{
+    uint32_t i, keep = 0, k = t->n_knobs;
+    for (i = 0; i < t->n_slots; i++) {
+        if (t->slot[i].state <= from)
+            continue;
+        t->slot[keep] = t->slot[i];
+        memmove(t->slot_digits + (size_t)keep * k,
+                t->slot_digits + (size_t)i * k, k * sizeof *t->slot_digits);
+        memmove(t->slot_values + (size_t)keep * k,
+                t->slot_values + (size_t)i * k, k * sizeof *t->slot_values);
+        keep++;
+    }
+    t->n_slots = keep;
+}
+
 /* Why no further explore batch may be proposed; OK when one may. */
 static metatune_status mti_explore_end(const metatune_tuner *t)
 {
@@ -4587,9 +4615,7 @@ static metatune_status mti_explore_end(const metatune_tuner *t)
                                         : METATUNE_BUDGET;
     if (t->cfg.patience && t->n_valid && t->since_best >= t->cfg.patience)
         return METATUNE_BUDGET;
-    if (t->cfg.seconds > 0 && mti_elapsed(t) >= t->cfg.seconds)
-        return METATUNE_BUDGET;
-    return METATUNE_OK;
+    return mti_time_up(t) ? METATUNE_BUDGET : METATUNE_OK;
 }
 
 /* Choose what is confirmed. 0 = nothing to choose between. */
@@ -4647,8 +4673,7 @@ static void mti_propose(metatune_tuner *t)
         }
         t->phase = METATUNE_CONFIRM;
     }
-    if (t->confirm_round < t->cfg.confirm_repeat &&
-        !(t->cfg.seconds > 0 && mti_elapsed(t) >= t->cfg.seconds))
+    if (t->confirm_round < t->cfg.confirm_repeat && !mti_time_up(t))
         mti_propose_confirm(t);
     else
         t->end = t->sum.end;
@@ -4659,7 +4684,7 @@ METATUNE_API metatune_status metatune_ask(metatune_tuner *tuner,
                                           size_t *count)
 {
     metatune_tuner *t = tuner;
-    uint32_t i, untold = 0;
+    uint32_t i, untold = 0, open = 0;
     size_t out = 0;
     double begin;
     if (!t || !trials || !n || !count)
@@ -4667,8 +4692,16 @@ METATUNE_API metatune_status metatune_ask(metatune_tuner *tuner,
     *count = 0;
     if (t->end)
         return t->end;
-    for (i = 0; i < t->n_slots; i++)
+    for (i = 0; i < t->n_slots; i++) {
         untold += t->slot[i].state != MTI_TOLD;
+        open += t->slot[i].state == MTI_OPEN;
+    }
+    if (untold && mti_time_up(t)) { /* no more of this batch */
+        if (open)
+            return METATUNE_WAIT;
+        mti_slots_drop(t, MTI_READY);
+        untold = 0;
+    }
     if (!untold) {
         begin = mti_elapsed(t);
         mti_commit(t);
@@ -4795,25 +4828,10 @@ METATUNE_API metatune_status metatune_done(const metatune_tuner *tuner)
 
 METATUNE_API void metatune_stop(metatune_tuner *tuner, metatune_status reason)
 {
-    uint32_t i, untold = 0;
     metatune_tuner *t = tuner;
     if (t->end)
         return;
-    /* what was told in the open batch counts for best() */
-    for (i = 0; i < t->n_slots; i++)
-        untold += t->slot[i].state != MTI_TOLD;
-    if (untold) { /* drop the rest of it */
-        uint32_t keep = 0;
-        for (i = 0; i < t->n_slots; i++)
-            if (t->slot[i].state == MTI_TOLD) {
-                t->slot[keep] = t->slot[i];
-                memmove(t->slot_digits + (size_t)keep * t->n_knobs,
-                        t->slot_digits + (size_t)i * t->n_knobs,
-                        t->n_knobs * sizeof *t->slot_digits);
-                keep++;
-            }
-        t->n_slots = keep;
-    }
+    mti_slots_drop(t, MTI_OPEN); /* what was told counts for best() */
     mti_commit(t);
     t->end = reason ? reason : METATUNE_CANCELLED;
     t->sum.end = t->end;
@@ -5201,11 +5219,6 @@ METATUNE_API metatune_status metatune_tune(metatune_tuner *tuner)
         size_t n, i, m = 0, todo, told = 0;
         int lost = 0;
         metatune_status end = METATUNE_OK;
-        if (t->cfg.seconds > 0 && t->n_slots &&
-            mti_elapsed(t) >= t->cfg.seconds) {
-            metatune_stop(t, METATUNE_BUDGET);
-            break;
-        }
         if (metatune_ask(t, t->trial, mti_chunk(t), &n))
             break;
         for (i = 0; i < n; i++) { /* what the log knows is not run again */

@@ -637,7 +637,7 @@ static void test_budgets(void)
             p = fake_problem(&f);
             fake_open(&ft, &c, &p);
             CHECK_INT(metatune_tune(&ft.t), METATUNE_BUDGET);
-            CHECK(f.clock_s >= seconds - 1e-9); /* used up */
+            CHECK(f.clock_s >= 0.9 * seconds); /* used up */
             CHECK(f.clock_s <= seconds + 0.25 + 1e-9); /* one trial over */
             fake_close(&ft);
         }

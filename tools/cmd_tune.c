@@ -698,17 +698,15 @@ static int export_all(tune_state *s, const tune_row *rows, const char *out)
 
 static int strategy_of(const char *name, int32_t *strategy)
 {
-    static const char *const names[] = {
-        "metatune", "random", "ga", "sa", "grid"
-    };
+    static const char *const names[] = {"metatune", "random"};
     int32_t i;
-    for (i = 0; i < 5; i++)
+    for (i = 0; i < 2; i++)
         if (strcmp(names[i], name) == 0) {
             *strategy = i;
             return CMD_OK;
         }
     return cmd_fail(CMD_USAGE, "tune: unknown --strategy \"%s\"; want "
-                    "metatune, random, ga, sa or grid", name);
+                    "metatune or random", name);
 }
 
 static int tune_parse(tune_options *o, int argc, char **argv)
@@ -904,7 +902,7 @@ const cmd_command cmd_tune = {
     "  --time S           seconds for all layers together; 0: no limit\n"
     "  --batch N          settings proposed at a time, 1..64 (8)\n"
     "  --seed N           the same seed and results give the same proposals\n"
-    "  --strategy NAME    metatune, random, ga, sa, grid\n"
+    "  --strategy NAME    metatune or random (metatune)\n"
     "  --model FILE|none  prior to start from (the one built in)\n"
     "  --threads N        1\n"
     "  --march M          -march of the kernels (native)\n"
