@@ -58,6 +58,7 @@ endif
 ifneq ($(wildcard tests/test_encode.c),)
 CORE_TESTS += build/test_encode_double
 endif
+SCRIPT_TESTS = tests/test_cli.sh tests/test_readme.sh
 HOST_TESTS := $(patsubst tests/%.c,build/%,$(wildcard tests/test_host.c))
 
 export METATUNE_SHARED ?= ../shared
@@ -98,14 +99,13 @@ build/test_host: tests/test_host.c $(TARGET_OBJ)
 
 test: build/metatune $(CORE_TESTS) $(HOST_TESTS)
 	@CC='$(firstword $(CC))' sh tests/run.sh $(CORE_TESTS) $(HOST_TESTS) \
-	    tests/test_cli.sh
+	    $(SCRIPT_TESTS)
 
 test-core: $(CORE_TESTS)
 	@sh tests/run.sh $(CORE_TESTS)
 
 test-tools: build/metatune $(HOST_TESTS)
-	@CC='$(firstword $(CC))' sh tests/run.sh $(HOST_TESTS) \
-	    tests/test_cli.sh
+	@CC='$(firstword $(CC))' sh tests/run.sh $(HOST_TESTS) $(SCRIPT_TESTS)
 
 strict:
 	@sh tests/strict.sh

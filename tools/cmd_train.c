@@ -28,7 +28,7 @@ typedef struct train_options {
     const char **holdout;
     size_t n_holdout;
     const char *out, *header, *name;
-    int quiet, no_holdout;
+    int quiet;
     data_set data;
 } train_options;
 
@@ -41,11 +41,17 @@ typedef struct train_group {
     uint32_t *order, *index;     /* (n), (TRAIN_CAP) */
     char *mem;                   /* of the graphs */
     size_t n;
-    int held_out;
+    int role;                    /* TRAIN_ON... */
 } train_group;
 
+/* What a group is for: weights are fitted on the first, the checkpoint is
+   chosen on the second, the third is only reported. */
+enum { TRAIN_ON, TRAIN_VALIDATE, TRAIN_HELD_OUT, TRAIN_ROLES };
+
 typedef struct train_score {
-    double loss, rank, regret;   /* means over the held-out groups */
+    double loss, rank, regret;   /* means over the groups of a role */
+    double regret_bound;         /* regret@8 by the analytic bound alone */
+    double regret_random;        /* and of eight drawn at random, expected */
     size_t n;
 } train_score;
 
@@ -106,23 +112,28 @@ static int group_encode(train_group *g, const data_group *data,
     return 1;
 }
 
-/* --holdout NET or NET/LAYER; without any, every eighth layer by hash of its
-   shape, so that a shape is held out on all targets. */
-static int is_held_out(const train_options *o, const data_group *data)
+/* --holdout NET or NET/LAYER is only reported, and so is any other layer of
+   the same shape. Of the rest every eighth shape, by its hash and whatever its
+   target, validates. */
+static int names_layer(const char *name, const char *layer)
 {
-    size_t i;
-    if (o->no_holdout)
-        return 0;
-    if (o->n_holdout == 0)
-        return metatune_encode_hash(o->seed, data->spec,
-                                    strlen(data->spec)) % 8 == 0;
-    for (i = 0; i < o->n_holdout; i++) {
-        size_t n = strlen(o->holdout[i]);
-        if (strncmp(data->layer, o->holdout[i], n) == 0 &&
-            (data->layer[n] == 0 || data->layer[n] == '/'))
-            return 1;
-    }
-    return 0;
+    size_t n = strlen(name);
+    return strncmp(layer, name, n) == 0 &&
+           (layer[n] == 0 || layer[n] == '/');
+}
+
+static int role_of(const train_options *o, size_t at)
+{
+    const data_group *data = &o->data.group[at];
+    size_t i, j;
+    for (i = 0; i < o->n_holdout; i++)
+        for (j = 0; j < o->data.n; j++)
+            if (names_layer(o->holdout[i], o->data.group[j].layer) &&
+                strcmp(o->data.group[j].spec, data->spec) == 0)
+                return TRAIN_HELD_OUT;
+    return metatune_encode_hash(o->seed, data->spec, strlen(data->spec)) %
+                       8 == 0
+               ? TRAIN_VALIDATE : TRAIN_ON;
 }
 
 /* --------------------------------------------------------- validation */
@@ -168,11 +179,45 @@ static double spearman(const double *a, const double *b, size_t n)
     return n < 2 ? 0 : 1 - 6 * sum / ((double)n * ((double)n * (double)n - 1));
 }
 
-/* Held-out (or the other) groups, nothing measured: loss and rank correlation
-   over all rows, and the regret of the eight settings predicted fastest. Then
-   the loss again with eight measured ones, averaged in. */
+/* 1 - fastest / fastest of the eight rows of the lowest key. */
+static double regret_at_8(const train_group *t, ranked *r)
+{
+    double best = HUGE_VAL, best8 = HUGE_VAL;
+    size_t i;
+    for (i = 0; i < t->n; i++)
+        if (t->time_s[i] < best)
+            best = t->time_s[i];
+    qsort(r, t->n, sizeof *r, by_key);
+    for (i = 0; i < 8 && i < t->n; i++)
+        if (t->time_s[r[i].i] < best8)
+            best8 = t->time_s[r[i].i];
+    return 1 - best / best8;
+}
+
+/* Its expectation for eight drawn at random without replacement: the k-th
+   fastest of n is the fastest drawn with probability
+   C(n - 1 - k, 7) / C(n, 8). */
+static double regret_at_8_random(const train_group *t, ranked *r)
+{
+    double p = 8 / (double)t->n, sum = 0;
+    size_t k, i;
+    for (i = 0; i < t->n; i++) {
+        r[i].key = t->time_s[i];
+        r[i].i = i;
+    }
+    qsort(r, t->n, sizeof *r, by_key);
+    for (k = 0; k + 8 <= t->n; k++) {
+        sum += p * (1 - r[0].key / r[k].key);
+        p *= (double)(t->n - 8 - k) / (double)(t->n - 1 - k);
+    }
+    return sum;
+}
+
+/* Groups of a role, nothing measured: loss and rank correlation of speed over
+   all rows, and the regret of the eight settings predicted fastest. Then the
+   loss again with eight measured ones, averaged in. */
 static train_score validate(metatune_trainer *trainer, train_group *groups,
-                            size_t n_groups, int held_out, uint64_t seed)
+                            size_t n_groups, int role, uint64_t seed)
 {
     train_score s;
     size_t g;
@@ -180,12 +225,13 @@ static train_score validate(metatune_trainer *trainer, train_group *groups,
     for (g = 0; g < n_groups; g++) {
         train_group *t = &groups[g];
         metatune_encode_rng rng;
-        double *mu, loss = 0, part = 0, best8 = HUGE_VAL, best = HUGE_VAL;
+        double *mu, *speed, loss = 0, part = 0;
         ranked *r;
         size_t i, k = 8, m;
-        if (t->held_out != held_out || t->n < TRAIN_LEAST)
+        if (t->role != role || t->n < TRAIN_LEAST)
             continue;
-        mu = (double *)cmd_alloc(t->n * sizeof *mu);
+        mu = (double *)cmd_alloc(2 * t->n * sizeof *mu);
+        speed = mu + t->n;
         r = (ranked *)cmd_alloc(t->n * sizeof *r);
         for (i = 0; i < t->n; i += m) {
             size_t j;
@@ -197,18 +243,21 @@ static train_score validate(metatune_trainer *trainer, train_group *groups,
                 loss += part * (double)m;
         }
         loss /= (double)t->n;
+        s.regret_random += regret_at_8_random(t, r);
+        for (i = 0; i < t->n; i++) { /* log2 of time = log2 t0 - y */
+            double log_t0 = log2(t->graph[i].t0_s);
+            r[i].key = log_t0;
+            r[i].i = i;
+            mu[i] -= log_t0;
+            speed[i] = t->y[i] - log_t0;
+        }
+        s.regret_bound += regret_at_8(t, r);
         for (i = 0; i < t->n; i++) {
             r[i].key = -mu[i];
             r[i].i = i;
-            if (t->time_s[i] < best)
-                best = t->time_s[i];
         }
-        s.rank += spearman(mu, t->y, t->n);
-        qsort(r, t->n, sizeof *r, by_key);
-        for (i = 0; i < 8 && i < t->n; i++)
-            if (t->time_s[r[i].i] < best8)
-                best8 = t->time_s[r[i].i];
-        s.regret += 1 - best / best8;
+        s.regret += regret_at_8(t, r);
+        s.rank += spearman(mu, speed, t->n);
         metatune_encode_rng_init(&rng, seed, 77 + g);
         m = metatune_episode_draw(&rng, t->y, t->n, &k, TRAIN_QUERY, t->order,
                                   t->index);
@@ -229,6 +278,8 @@ static train_score validate(metatune_trainer *trainer, train_group *groups,
         s.loss /= (double)s.n;
         s.rank /= (double)s.n;
         s.regret /= (double)s.n;
+        s.regret_bound /= (double)s.n;
+        s.regret_random /= (double)s.n;
     }
     return s;
 }
@@ -318,9 +369,7 @@ static int train_parse(train_options *o, int argc, char **argv)
             st = cmd_args_text(&args, &o->preset);
         } else if (cmd_args_is(&args, "--holdout")) {
             st = cmd_args_text(&args, &text);
-            if (st == CMD_OK && strcmp(text, "none") == 0)
-                o->no_holdout = 1;
-            else if (st == CMD_OK)
+            if (st == CMD_OK)
                 o->holdout[o->n_holdout++] = text;
         } else if (cmd_args_is(&args, "--out")) {
             st = cmd_args_text(&args, &o->out);
@@ -416,7 +465,8 @@ static int train(int argc, char **argv)
     metatune_real *params = NULL, *kept = NULL;
     metatune_status ms = METATUNE_OK;
     void *nest_mem = NULL, *mem = NULL;
-    size_t i, n_params = 0, n_pick = 0, n_held = 0, rows = 0, bytes;
+    size_t i, n_params = 0, n_pick = 0, rows = 0, bytes;
+    size_t n_role[TRAIN_ROLES] = { 0, 0, 0 };
     size_t refused = 0, *pick = NULL;
     uint64_t step;
     double begin, next = 0, mean = 0, best_loss = HUGE_VAL;
@@ -447,13 +497,12 @@ static int train(int argc, char **argv)
     for (i = 0; i < o.data.n; i++) {
         train_group *g = &groups[i];
         have = group_encode(g, &o.data.group[i], skeletons, &nest, &refused);
-        g->held_out = is_held_out(&o, g->data);
+        g->role = role_of(&o, i);
         if (!have || g->n < TRAIN_LEAST)
             continue;
         rows += g->n;
-        if (g->held_out)
-            n_held++;
-        else
+        n_role[g->role]++;
+        if (g->role == TRAIN_ON)
             pick[n_pick++] = i;
     }
     if (n_pick == 0) {
@@ -479,9 +528,10 @@ static int train(int argc, char **argv)
                       metatune_encode_status_text(ms));
         goto done;
     }
-    ui_say(&u, "%zu groups to train on, %zu held out, %zu settings, %zu "
-           "weights; %zu bad lines, %zu settings refused", n_pick, n_held,
-           rows, n_params, o.data.n_bad, refused);
+    ui_say(&u, "%zu groups to train on, %zu to validate, %zu held out, %zu "
+           "settings, %zu weights; %zu bad lines, %zu settings refused",
+           n_pick, n_role[TRAIN_VALIDATE], n_role[TRAIN_HELD_OUT], rows,
+           n_params, o.data.n_bad, refused);
 
     metatune_encode_rng_init(&rng, o.seed, 1);
     memcpy(kept, params, n_params * sizeof *kept);
@@ -512,11 +562,12 @@ static int train(int argc, char **argv)
         }
         /* looks at evenly spaced steps, the last one always; the weights of
            the best look are kept */
-        if (n_held && ((step + 1) * TRAIN_LOOKS / o.steps !=
+        if (n_role[TRAIN_VALIDATE] && ((step + 1) * TRAIN_LOOKS / o.steps !=
                            step * TRAIN_LOOKS / o.steps ||
                        step + 1 == o.steps)) {
-            score = validate(&trainer, groups, o.data.n, 1, o.seed);
-            ui_say(&u, "step %llu: held out: loss %.3f nats, rank correlation "
+            score = validate(&trainer, groups, o.data.n, TRAIN_VALIDATE,
+                             o.seed);
+            ui_say(&u, "step %llu: validation: loss %.3f nats, rank correlation "
                    "%.3f, regret@8 %.3f%s", (unsigned long long)(step + 1),
                    score.loss, score.rank, score.regret,
                    score.loss < best_loss ? " *" : "");
@@ -528,20 +579,23 @@ static int train(int argc, char **argv)
     }
     if (best_loss < HUGE_VAL)
         memcpy(params, kept, n_params * sizeof *params);
-    score = validate(&trainer, groups, o.data.n, 1, o.seed);
     ui_clear(&u);
     if (!o.quiet) {
         char t[24];
         printf("%llu steps in %s, loss %.3f nats\n", (unsigned long long)step,
                ui_time(cmd_now() - begin, t, sizeof t), mean);
-        if (score.n)
-            printf("held out (%zu groups): loss %.3f nats, rank correlation "
-                   "%.3f, regret@8 %.3f, nothing measured\n", score.n,
-                   score.loss, score.rank, score.regret);
-        score = validate(&trainer, groups, o.data.n, 0, o.seed);
-        printf("trained on (%zu groups): loss %.3f nats, rank correlation "
-               "%.3f, regret@8 %.3f\n", score.n, score.loss, score.rank,
-               score.regret);
+        for (i = 0; i < TRAIN_ROLES; i++) {
+            static const char *const name[TRAIN_ROLES] = {
+                "trained on", "validation", "held out"
+            };
+            score = validate(&trainer, groups, o.data.n, (int)i, o.seed);
+            if (score.n)
+                printf("%-10s %3zu groups: loss %6.3f nats, rank correlation "
+                       "%.3f, regret@8 %.3f (by the bound %.3f, random "
+                       "%.3f)\n", name[i], score.n, score.loss, score.rank,
+                       score.regret, score.regret_bound,
+                       score.regret_random);
+        }
     }
     for (i = 0; i < n_params; i++)
         if (!(fabs((double)params[i]) < HUGE_VAL))
@@ -588,16 +642,17 @@ const cmd_command cmd_train = {
     "  --steps N      meta-steps of 8 episodes (3000)\n"
     "  --seed N       weights and episodes\n"
     "  --preset P     default, tiny or large network\n"
-    "  --holdout L    NET or NET/LAYER kept for validation, repeatable;\n"
-    "                 none: train on all (every eighth shape is held out)\n"
+    "  --holdout L    NET or NET/LAYER that is only reported, repeatable;\n"
+    "                 layers of the same shape go with it\n"
     "  --out FILE     the model, for `metatune tune --model FILE`\n"
     "  --header FILE  the model as a C header\n"
     "  --name NAME    of the array in the header (metatune_prior)\n"
     "  --quiet        no progress\n"
     "\n"
-    "Reported on held-out layers: loss in nats; rank correlation of predicted\n"
-    "and measured speed; regret@8 = 1 - fastest / fastest of the eight\n"
-    "predicted best, before anything is measured. The weights with the\n"
-    "lowest held-out loss are written.\n",
+    "Every eighth shape of the rest validates: the weights with the lowest\n"
+    "validation loss are written. Reported with nothing measured yet: loss in\n"
+    "nats; rank correlation of predicted and measured speed; regret@8 = 1 -\n"
+    "fastest / fastest of the eight predicted fastest, beside that of the\n"
+    "analytic bound and of eight random ones.\n",
     train
 };

@@ -9,7 +9,8 @@
 #define NETS_ROW(net, layer, c, h, k, r, stride, pad, groups, count)         \
     { net, layer,                                                            \
       { 1, c, h, h, k, r, r, stride, stride, pad, pad, pad, pad, 1, 1,       \
-        groups, METATUNE_F32, METATUNE_F32, METATUNE_NCHW, 0 }, count }
+        groups, METATUNE_F32, METATUNE_F32, METATUNE_NCHW, 0,                \
+        METATUNE_F32, 0 }, count }
 #define CONV(layer, c, h, k, r, stride, pad, count)                          \
     NETS_ROW(NET, layer, c, h, k, r, stride, pad, 1, count)
 #define DEPTH(layer, c, h, stride, count)                                    \
