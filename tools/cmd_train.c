@@ -567,8 +567,9 @@ static int train(int argc, char **argv)
                        step + 1 == o.steps)) {
             score = validate(&trainer, groups, o.data.n, TRAIN_VALIDATE,
                              o.seed);
-            ui_say(&u, "step %llu: validation: loss %.3f nats, rank correlation "
-                   "%.3f, regret@8 %.3f%s", (unsigned long long)(step + 1),
+            ui_say(&u, "step %llu: validation: loss %.3f nats, rank "
+                   "correlation %.3f, regret@8 %.3f%s",
+                   (unsigned long long)(step + 1),
                    score.loss, score.rank, score.regret,
                    score.loss < best_loss ? " *" : "");
             if (score.loss < best_loss) {
