@@ -8,7 +8,8 @@
 #   make test-tools      host target and command
 #   make strict          warning matrix and symbol checks
 #   make bench-core      speed of the headers (SHORT=1 for a quick look)
-#   make prior           collect training data here and meta-train a prior
+#   make pretrain        meta-train the shipped prior from the shipped data
+#   make prior           measure on this machine, then meta-train from that
 #   make install         headers and the command under PREFIX
 #   make clean
 
@@ -42,7 +43,7 @@ PRIOR_FLAGS := $(if $(PRIOR),-DMETATUNE_HAVE_PRIOR)
 HEADERS = metatune.h metatune_gnn.h metatune_encode.h
 TARGET_SRC := $(wildcard tools/nets.c tools/targets/host_*.c)
 TOOL_SRC := $(wildcard tools/metatune.c tools/cmd_*.c tools/ui.c \
-              tools/export_conv.c) $(TARGET_SRC)
+              tools/export_conv.c tools/export_header.c) $(TARGET_SRC)
 TOOL_OBJ := $(TOOL_SRC:%.c=build/obj/%.o)
 TARGET_OBJ := $(TARGET_SRC:%.c=build/obj/%.o)
 
@@ -123,18 +124,23 @@ bench-core: build/bench_core_o2 build/bench_core_native
 	@build/bench_core_o2 "-O2, baseline" $(if $(SHORT),--short)
 	@build/bench_core_native "-O3 -march=native" $(if $(SHORT),--short)
 
-# hours of machine time go into a good prior: SETTINGS and STEPS say how much
-SETTINGS ?= 150
-STEPS ?= 3000
+# the shipped prior, again from the shipped measurements (about a minute)
+STEPS ?= 4000
+PRIOR_DATA ?= tools/data/host_avx512.txt
+pretrain: build/metatune
+	@mkdir -p build/prior examples/pretrained
+	build/metatune train $(PRIOR_DATA) --steps $(STEPS) --seed 0 \
+	    --out build/prior/host.blob --header $(PRIOR_HEADER) \
+	    --name metatune_prior_host
+
+# a prior of this machine: measure first (a quarter of an hour), then the same
+SETTINGS ?= 100
 PRIOR_NETS ?= resnet18 vgg16 squeezenet1.1 alexnet mobilenet_v2
 prior: build/metatune
-	@mkdir -p build/prior examples/pretrained
+	@mkdir -p build/prior
 	build/metatune collect $(PRIOR_NETS:%=--net %) --settings $(SETTINGS) \
-	    --seed $(SEED) --cc $(firstword $(CC)) --out build/prior/host.txt \
-	    --resume
-	build/metatune train build/prior/host.txt --steps $(STEPS) \
-	    --seed $(SEED) --out build/prior/host.blob \
-	    --header $(PRIOR_HEADER) --name metatune_prior_host
+	    --seed 1 --out build/prior/host.txt --resume
+	@$(MAKE) pretrain PRIOR_DATA=build/prior/host.txt
 
 install: build/metatune
 	mkdir -p $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include
@@ -145,7 +151,7 @@ clean:
 	rm -rf build
 
 FORCE:
-.PHONY: all tune test test-core test-tools strict bench-core prior install \
+.PHONY: all tune test test-core test-tools strict bench-core pretrain prior install \
         clean FORCE
 
 -include $(wildcard build/*.d) $(TOOL_OBJ:.o=.d)
