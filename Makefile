@@ -10,7 +10,10 @@
 #   make bench-core      speed of the headers (SHORT=1 for a quick look)
 #   make pretrain        meta-train the shipped prior from the shipped data
 #   make prior           measure on this machine, then meta-train from that
-#   make install         headers and the command under PREFIX
+#   make bench-lookup    speed of lookup tables
+#   make examples        build and run the teaching path, examples/01 to 07
+#   make install         headers, command, metatune.pc under PREFIX (DESTDIR);
+#                        make uninstall takes them away
 #   make clean
 
 CC ?= cc
@@ -31,7 +34,7 @@ TRIALS ?= 64
 SEED ?= 0
 OUT ?= build/tuned
 TIME ?= 170
-TUNE_LAYERS ?= --layer resnet18/layer1 --layer resnet18/layer2.0.conv1 \
+TUNE_LAYERS ?= --layer resnet18/conv1 --layer resnet18/layer4 \
                --layer resnet18/layer2.0.down
 TUNE_FLAGS ?=
 
@@ -49,7 +52,7 @@ TARGET_OBJ := $(TARGET_SRC:%.c=build/obj/%.o)
 
 CORE_TESTS := $(patsubst tests/%.c,build/%,$(wildcard tests/test_encode.c \
                 tests/test_gnn.c tests/test_metatune.c tests/test_records.c \
-                tests/test_tiny.c))
+                tests/test_tiny.c tests/test_lookup.c))
 ifneq ($(wildcard tests/test_gnn.c),)
 CORE_TESTS += build/test_gnn_double
 endif
@@ -60,6 +63,7 @@ ifneq ($(wildcard tests/test_encode.c),)
 CORE_TESTS += build/test_encode_double
 endif
 SCRIPT_TESTS = tests/test_cli.sh tests/test_readme.sh
+SCRIPT_TESTS += tests/test_lookup.sh
 HOST_TESTS := $(patsubst tests/%.c,build/%,$(wildcard tests/test_host.c))
 
 export METATUNE_SHARED ?= ../shared
@@ -142,16 +146,46 @@ prior: build/metatune
 	    --seed 1 --out build/prior/host.txt --resume
 	@$(MAKE) pretrain PRIOR_DATA=build/prior/host.txt
 
+# headers only: nothing to link but libm
+VERSION := $(shell sed -n 's/^.define METATUNE_VERSION_[A-Z]* *//p' \
+             metatune_encode.h | paste -s -d. -)
+PC_DIR ?= $(PREFIX)/share/pkgconfig
 install: build/metatune
-	mkdir -p $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include
+	mkdir -p $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include \
+	    $(DESTDIR)$(PC_DIR)
 	cp build/metatune $(DESTDIR)$(PREFIX)/bin/
 	cp $(HEADERS) $(DESTDIR)$(PREFIX)/include/
+	printf '%s\n' 'prefix=$(PREFIX)' 'includedir=$${prefix}/include' '' \
+	    'Name: metatune' 'Description: header-only auto-tuner' \
+	    'Version: $(VERSION)' 'Cflags: -I$${includedir}' 'Libs: -lm' \
+	    > $(DESTDIR)$(PC_DIR)/metatune.pc
+
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/metatune $(DESTDIR)$(PC_DIR)/metatune.pc \
+	    $(HEADERS:%=$(DESTDIR)$(PREFIX)/include/%)
+
+# the teaching path: each builds, runs, and fails if its own claim does
+EXAMPLES := $(patsubst examples/%.c,build/examples/%,\
+              $(wildcard examples/quickstart.c examples/0*.c))
+build/examples/%: examples/%.c
+	@mkdir -p $(@D)
+	$(CC) -std=c99 $(CFLAGS) $(CPPFLAGS) $(WARN) -I. $(DEPS) -o $@ $< \
+	    $(LDFLAGS) $(LIBS)
+
+examples: $(EXAMPLES)
+	@for e in $(EXAMPLES); do echo "== $$e"; $$e || exit 1; done
+
+build/bench_lookup: tools/bench/bench_lookup.c $(HEADERS)
+	@mkdir -p build
+	$(CC) -std=c99 -O2 $(CPPFLAGS) $(WARN) -o $@ $< $(LDFLAGS) $(LIBS)
+bench-lookup: build/bench_lookup
+	@build/bench_lookup
 
 clean:
 	rm -rf build
 
 FORCE:
 .PHONY: all tune test test-core test-tools strict bench-core pretrain prior install \
-        clean FORCE
+        uninstall examples bench-lookup clean FORCE
 
--include $(wildcard build/*.d) $(TOOL_OBJ:.o=.d)
+-include $(wildcard build/*.d build/examples/*.d) $(TOOL_OBJ:.o=.d)

@@ -315,7 +315,7 @@ run train "$T/c2" --steps 12 --preset tiny --holdout resnet18/layer1 \
     --out "$T/m.blob" --header "$T/m.h" --name test_prior
 ok "train" test "$rc" = 0
 ok "train: reports held-out layers" grep -q \
-    'held out (1 groups): loss .* rank correlation .* regret@8' "$T/out"
+    'held out  *1 groups: loss .* rank correlation .* regret@8' "$T/out"
 run train "$T/c1" --steps 12 --preset tiny --holdout resnet18/layer1 \
     --out "$T/m2.blob" --quiet
 run tune --conv $good --target fake --trials 4 --model "$T/m.blob" \
