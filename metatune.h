@@ -15,6 +15,7 @@
      [M-PROBLEM]  the caller's side: problem and callbacks
      [M-TUNER]    ask / tell / done / best
      [M-RECORD]   record lines, history, resume
+     [M-LOOKUP]   tables of tuned settings in a program
      [M-TUNE]     the tune() loop
      [M-IMPL]     implementation, in the same order
 
@@ -31,6 +32,7 @@
      METATUNE_GEMM                                    see metatune_gnn.h
      METATUNE_NO_TRAIN       leave meta-training out
      METATUNE_NO_RECORDS     leave record lines and history out
+     METATUNE_NO_LOOKUP      leave lookup tables out
 
    [M-CONCEPT]
      Setting    a digit vector, one digit a knob; digits index knob values.
@@ -620,6 +622,129 @@ METATUNE_API const metatune_history_entry *
 metatune_history_find(const metatune_history *history, uint64_t hash,
                       int32_t kind, uint32_t repeat);
 #endif /* METATUNE_NO_RECORDS */
+
+/* =================================================== [M-LOOKUP] lookup */
+#ifndef METATUNE_NO_LOOKUP
+
+/* What was tuned, as a table in the program: plain C initialisers in `static
+   const` (flash is fine), no code at start-up, no allocation, no I/O.
+   `metatune export LOG --format header` writes one.
+
+   Find asks in this order and says which it was:
+     EXACT    a row of this very shape
+     NEAREST  the row with the least distance (below) whose setting satisfies
+              the caller's predicate for the shape that is asked. Rows with
+              the same kernel size go first; rows of another dtype, layout or
+              kind of groups (one, depthwise, other) never count
+     DEFAULT  the table's default values, if the predicate likes them
+     NONE     nothing; the caller has to know a setting himself
+   The predicate is asked for exact rows and the default, too.
+
+   Distance, in octaves: sum of weight * |log2 a - log2 b| over n, c, k (weight
+   1), h, w (1/2), r, s, stride_h, stride_w, dil_h, dil_w (2), 1 + each pad
+   (1/4), groups when neither one nor depthwise (1); plus 1/2 for each fused
+   bit that differs. log2 is linear between powers of two, which needs no libm:
+   2^e (1 + f) -> e + f. Ties go to the earlier row.
+
+   Other operators use a key of their own: leave `conv` all zero, set `key` to
+   metatune_lookup_text_key("matmul 256") or to any non-zero number, sort by
+   it, and ask metatune_lookup_key_find: exact, then default. */
+
+typedef struct metatune_lookup_knob {
+    const char *name;
+    const char *const *labels;   /* (n_labels): the values are indices of it;
+                                    NULL: the values are the knob's numbers */
+    uint32_t n_labels;
+} metatune_lookup_knob;
+
+typedef struct metatune_lookup_row {
+    metatune_encode_conv2d conv; /* all zero: found by its key only */
+    uint64_t key;                /* rows ascend by it; or 0 in every row: a
+                                    table made by hand, searched one by one */
+    uint64_t space;              /* metatune_space_hash it came from; 0 =
+                                    unknown */
+    const int64_t *values;       /* (n_knobs) */
+    double value;                /* measured, in the table's unit; 0 = none */
+} metatune_lookup_row;
+
+typedef struct metatune_lookup_table {
+    const char *target;          /* key of the target it was tuned on */
+    int32_t unit;                /* metatune_unit */
+    const metatune_lookup_knob *knobs; /* (n_knobs) */
+    uint32_t n_knobs;            /* 1..METATUNE_MAX_KNOBS */
+    const metatune_lookup_row *rows; /* (n_rows) or NULL */
+    uint32_t n_rows;             /* 0..INT32_MAX */
+    const int64_t *default_values; /* (n_knobs) or NULL */
+} metatune_lookup_table;
+
+typedef enum metatune_lookup_which {
+    METATUNE_LOOKUP_NONE = 0, METATUNE_LOOKUP_EXACT = 1,
+    METATUNE_LOOKUP_NEAREST = 2, METATUNE_LOOKUP_DEFAULT = 3
+} metatune_lookup_which;
+
+/* Flag of find: answer from a table of another target, too; the result then
+   says so. A guess to start from, not a tuned setting. */
+#define METATUNE_LOOKUP_OTHER_TARGET 1u
+
+typedef struct metatune_lookup_result {
+    int32_t which;               /* metatune_lookup_which */
+    int32_t row;                 /* of the table; -1: DEFAULT or NONE */
+    int32_t other_target;        /* the table is of another target */
+    uint32_t n_refused;          /* settings the predicate did not like */
+    double distance;             /* octaves; 0 unless NEAREST */
+    const int64_t *values;       /* (n_knobs) the table's; NULL for NONE */
+    double value;                /* the row's; of NEAREST: of its own shape */
+} metatune_lookup_result;
+
+/* Non-zero when these values (n_knobs) work for the shape that is asked;
+   conv is NULL when the lookup is by key. */
+typedef int (*metatune_lookup_valid_fn)(void *user,
+                                        const metatune_lookup_table *table,
+                                        const metatune_encode_conv2d *conv,
+                                        const int64_t *values);
+
+/* Never 0; changes with every field. */
+METATUNE_API uint64_t
+metatune_lookup_conv_key(const metatune_encode_conv2d *conv);
+METATUNE_API uint64_t metatune_lookup_text_key(const char *text);
+
+/* OK, or what is wrong, with the row's number in *error (may be NULL): for
+   tables from elsewhere. Find trusts counts and pointers, not the order. */
+METATUNE_API metatune_status
+metatune_lookup_check(const metatune_lookup_table *table,
+                      metatune_error *error);
+
+/* target: key of the machine that asks. valid may be NULL: every setting
+   works for every shape. OK; NOT_FOUND with NONE in *result: no row or default
+   fits, or (other_target = 1) the table is of another target and flags do not
+   allow that; BAD_SHAPE; BAD_ARG. */
+METATUNE_API metatune_status
+metatune_lookup_find(const metatune_lookup_table *table, const char *target,
+                     const metatune_encode_conv2d *conv,
+                     metatune_lookup_valid_fn valid, void *user,
+                     uint32_t flags, metatune_lookup_result *result);
+/* By the caller's own key: exact, then default. */
+METATUNE_API metatune_status
+metatune_lookup_key_find(const metatune_lookup_table *table,
+                         const char *target, uint64_t key,
+                         metatune_lookup_valid_fn valid, void *user,
+                         uint32_t flags, metatune_lookup_result *result);
+
+/* Why there is no exact row, in one line: the target when it is another one;
+   else the first field in which the nearest row (predicate or not) differs,
+   "stride_h: asked 2, nearest has 1". dtypes, layout and groups, which keep a
+   row from being used, are named before the rest. Returns the length without
+   the NUL, cut at cap. */
+METATUNE_API size_t
+metatune_lookup_explain(const metatune_lookup_table *table,
+                        const char *target,
+                        const metatune_encode_conv2d *conv, char *buf,
+                        size_t cap);
+/* Text of a knob's value: its label, or NULL when it has none. */
+METATUNE_API const char *
+metatune_lookup_label(const metatune_lookup_table *table, uint32_t knob,
+                      int64_t value);
+#endif /* METATUNE_NO_LOOKUP */
 
 /* ------------------------------------------------- the tuner's inside
    Public only so that it can live on the caller's stack; use the functions. */
@@ -3463,6 +3588,596 @@ metatune_history_find(const metatune_history *history, uint64_t hash,
 #undef MTI_REC_TAIL
 #undef MTI_REC_BIT
 #endif /* METATUNE_NO_RECORDS */
+
+/* ------------------------------------------------------------ [M-LOOKUP] */
+#ifndef METATUNE_NO_LOOKUP
+
+/* The fields that make a shape, those that forbid sharing a setting first;
+   explain names them in this order. */
+typedef struct mti_look_field {
+    const char *name;
+    size_t at;
+} mti_look_field;
+
+#define MTI_LOOK_FIELDS 21
+#define MTI_LOOK_F(name, field) {name, offsetof(metatune_encode_conv2d, field)}
+static const mti_look_field mti_look_fields[MTI_LOOK_FIELDS] = {
+    MTI_LOOK_F("in", dtype_in),
+    MTI_LOOK_F("out", dtype_out),
+    MTI_LOOK_F("acc", dtype_acc),
+    MTI_LOOK_F("layout", layout),
+    MTI_LOOK_F("block", block),
+    MTI_LOOK_F("groups", groups),
+    MTI_LOOK_F("n", n),
+    MTI_LOOK_F("c", c),
+    MTI_LOOK_F("h", h),
+    MTI_LOOK_F("w", w),
+    MTI_LOOK_F("k", k),
+    MTI_LOOK_F("r", r),
+    MTI_LOOK_F("s", s),
+    MTI_LOOK_F("stride_h", stride_h),
+    MTI_LOOK_F("stride_w", stride_w),
+    MTI_LOOK_F("pad_top", pad_top),
+    MTI_LOOK_F("pad_bottom", pad_bottom),
+    MTI_LOOK_F("pad_left", pad_left),
+    MTI_LOOK_F("pad_right", pad_right),
+    MTI_LOOK_F("dil_h", dil_h),
+    MTI_LOOK_F("dil_w", dil_w)
+};
+#define MTI_LOOK_N (6)           /* index of "n": before it, what forbids */
+
+static int32_t mti_look_get(const metatune_encode_conv2d *conv, int i)
+{
+    int32_t x;
+    memcpy(&x, (const char *)conv + mti_look_fields[i].at, sizeof x);
+    return x;
+}
+
+/* One, depthwise, or other. */
+static int mti_look_groups(const metatune_encode_conv2d *v)
+{
+    return v->groups == 1 ? 0 : v->groups == v->c ? 1 : 2;
+}
+
+/* First field that differs, MTI_LOOK_FIELDS for `fused`, or -1. */
+static int mti_look_differs(const metatune_encode_conv2d *a,
+                            const metatune_encode_conv2d *b)
+{
+    int i;
+    for (i = 0; i < MTI_LOOK_FIELDS; i++) {
+        /* a depthwise shape with other channels differs in its channels */
+        if (i == MTI_LOOK_N - 1 && mti_look_groups(a) == 1 &&
+            mti_look_groups(b) == 1)
+            continue;
+        if (mti_look_get(a, i) != mti_look_get(b, i))
+            return i;
+    }
+    return a->fused == b->fused ? -1 : MTI_LOOK_FIELDS;
+}
+
+METATUNE_API uint64_t
+metatune_lookup_conv_key(const metatune_encode_conv2d *conv)
+{
+    uint64_t h = (uint64_t)(uint32_t)conv->fused;
+    int i;
+    /* splitmix64's mix after each field: fast, the same everywhere */
+    for (i = 0; i < MTI_LOOK_FIELDS; i++) {
+        h = (h ^ (uint32_t)mti_look_get(conv, i)) + 0x9e3779b97f4a7c15u;
+        h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9u;
+        h ^= h >> 27;
+    }
+    h *= 0x94d049bb133111ebu;
+    h ^= h >> 31;
+    return h ? h : 1;
+}
+
+METATUNE_API uint64_t metatune_lookup_text_key(const char *text)
+{
+    uint64_t h = text ? metatune_encode_hash(0, text, strlen(text)) : 0;
+    return h ? h : 1;
+}
+
+/* log2 of x >= 1 as 2^23 times (exponent + fraction): the bits of a float are
+   just that. Differences of it are the distance. */
+static int32_t mti_look_log(int32_t x, float plus)
+{
+    float f = (float)x + plus;
+    int32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+
+static int64_t mti_look_gap(int32_t log_a, int32_t b, int64_t weight)
+{
+    int64_t d = (int64_t)log_a - mti_look_log(b, 0);
+    return weight * (d < 0 ? -d : d);
+}
+
+/* Logarithms of what is asked, once. Weights are quarters: MTI_LOOK_ONE is an
+   octave of weight 1. */
+#define MTI_LOOK_ONE (4.0 * 8388608.0)
+typedef struct mti_look_asked {
+    const metatune_encode_conv2d *conv;
+    int32_t n, c, h, w, k, groups, kind;
+} mti_look_asked;
+
+static void mti_look_ask(mti_look_asked *q, const metatune_encode_conv2d *v)
+{
+    q->conv = v;
+    q->n = mti_look_log(v->n, 0);
+    q->c = mti_look_log(v->c, 0);
+    q->h = mti_look_log(v->h, 0);
+    q->w = mti_look_log(v->w, 0);
+    q->k = mti_look_log(v->k, 0);
+    q->groups = mti_look_log(v->groups, 0);
+    q->kind = mti_look_groups(v);
+}
+
+static int64_t mti_look_pair(int32_t a, int32_t b, float plus,
+                             int64_t weight)
+{
+    int64_t d;
+    if (a == b)
+        return 0;
+    d = (int64_t)mti_look_log(a, plus) - mti_look_log(b, plus);
+    return weight * (d < 0 ? -d : d);
+}
+
+/* 0: same kernel size; 1: another one; 2: never to be used. */
+static int mti_look_tier(const mti_look_asked *q,
+                         const metatune_encode_conv2d *b)
+{
+    const metatune_encode_conv2d *a = q->conv;
+    if (a->dtype_in != b->dtype_in || a->dtype_out != b->dtype_out ||
+        a->dtype_acc != b->dtype_acc || a->layout != b->layout ||
+        a->block != b->block || q->kind != mti_look_groups(b))
+        return 2;
+    return a->r != b->r || a->s != b->s;
+}
+
+/* Distance, or anything >= limit when it is no less than limit. */
+static int64_t mti_look_distance(const mti_look_asked *q,
+                                 const metatune_encode_conv2d *b,
+                                 int64_t limit)
+{
+    const metatune_encode_conv2d *a = q->conv;
+    uint32_t fused = (uint32_t)a->fused ^ (uint32_t)b->fused;
+    int64_t d = mti_look_gap(q->c, b->c, 4) + mti_look_gap(q->k, b->k, 4);
+    if (d >= limit)
+        return d;
+    d += mti_look_gap(q->h, b->h, 2) + mti_look_gap(q->w, b->w, 2);
+    if (d >= limit)
+        return d;
+    d += mti_look_gap(q->n, b->n, 4);
+    if (q->kind == 2)
+        d += mti_look_gap(q->groups, b->groups, 4);
+    d += mti_look_pair(a->r, b->r, 0, 8) + mti_look_pair(a->s, b->s, 0, 8);
+    d += mti_look_pair(a->stride_h, b->stride_h, 0, 8);
+    d += mti_look_pair(a->stride_w, b->stride_w, 0, 8);
+    d += mti_look_pair(a->dil_h, b->dil_h, 0, 8);
+    d += mti_look_pair(a->dil_w, b->dil_w, 0, 8);
+    if (a->pad_top != b->pad_top || a->pad_bottom != b->pad_bottom ||
+        a->pad_left != b->pad_left || a->pad_right != b->pad_right)
+        d += mti_look_pair(a->pad_top, b->pad_top, 1, 1) +
+             mti_look_pair(a->pad_bottom, b->pad_bottom, 1, 1) +
+             mti_look_pair(a->pad_left, b->pad_left, 1, 1) +
+             mti_look_pair(a->pad_right, b->pad_right, 1, 1);
+    for (; fused; fused &= fused - 1)
+        d += (int64_t)1 << 24;   /* half an octave */
+    return d;
+}
+
+/* What find must not stumble over in a table that nobody checked. */
+static int mti_look_usable(const metatune_lookup_row *row)
+{
+    return row->values && row->conv.n > 0;
+}
+
+/* First row whose key is not below; with no keys, the first row. */
+static uint32_t mti_look_first(const metatune_lookup_table *t, uint64_t key)
+{
+    uint32_t low = 0, high = t->n_rows;
+    if (!t->n_rows || !t->rows[0].key)
+        return 0;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+        if (t->rows[mid].key < key)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static int mti_look_likes(const metatune_lookup_table *t,
+                          const metatune_encode_conv2d *conv,
+                          const int64_t *values,
+                          metatune_lookup_valid_fn valid, void *user,
+                          metatune_lookup_result *r)
+{
+    if (!valid || valid(user, t, conv, values))
+        return 1;
+    r->n_refused++;
+    return 0;
+}
+
+static metatune_status mti_look_take(const metatune_lookup_table *t,
+                                     uint32_t row, int32_t which,
+                                     int64_t distance,
+                                     metatune_lookup_result *r)
+{
+    r->which = which;
+    r->row = (int32_t)row;
+    r->distance = (double)distance / MTI_LOOK_ONE;
+    r->values = t->rows[row].values;
+    r->value = t->rows[row].value;
+    return METATUNE_OK;
+}
+
+static metatune_status mti_look_default(const metatune_lookup_table *t,
+                                        const metatune_encode_conv2d *conv,
+                                        metatune_lookup_valid_fn valid,
+                                        void *user,
+                                        metatune_lookup_result *r)
+{
+    if (!t->default_values ||
+        !mti_look_likes(t, conv, t->default_values, valid, user, r))
+        return METATUNE_NOT_FOUND;
+    r->which = METATUNE_LOOKUP_DEFAULT;
+    r->values = t->default_values;
+    return METATUNE_OK;
+}
+
+/* What both kinds of find begin with: OK to go on. */
+static metatune_status mti_look_begin(const metatune_lookup_table *t,
+                                      const char *target, uint32_t flags,
+                                      metatune_lookup_result *r)
+{
+    if (!r)
+        return METATUNE_BAD_ARG;
+    memset(r, 0, sizeof *r);
+    r->row = -1;
+    if (!t || (t->n_rows && !t->rows) || t->n_rows > INT32_MAX)
+        return METATUNE_BAD_ARG;
+    r->other_target = !target || !t->target || strcmp(target, t->target) != 0;
+    return r->other_target && !(flags & METATUNE_LOOKUP_OTHER_TARGET)
+               ? METATUNE_NOT_FOUND : METATUNE_OK;
+}
+
+METATUNE_API metatune_status
+metatune_lookup_find(const metatune_lookup_table *table, const char *target,
+                     const metatune_encode_conv2d *conv,
+                     metatune_lookup_valid_fn valid, void *user,
+                     uint32_t flags, metatune_lookup_result *result)
+{
+    const metatune_lookup_table *t = table;
+    int64_t best = INT64_MAX, d;
+    uint32_t i, at = 0;
+    int best_tier = 2;
+    uint64_t key;
+    mti_look_asked q;
+    metatune_status st;
+    if (!conv)
+        return METATUNE_BAD_ARG;
+    st = mti_look_begin(t, target, flags, result);
+    if (st)
+        return st;
+    st = metatune_encode_conv2d_check(conv, NULL);
+    if (st)
+        return st;
+    if (t->n_rows && t->rows[0].key) {
+        key = metatune_lookup_conv_key(conv);
+        for (i = mti_look_first(t, key);
+             i < t->n_rows && t->rows[i].key == key; i++)
+            if (mti_look_usable(&t->rows[i]) &&
+                mti_look_differs(conv, &t->rows[i].conv) < 0 &&
+                mti_look_likes(t, conv, t->rows[i].values, valid, user,
+                               result))
+                return mti_look_take(t, i, METATUNE_LOOKUP_EXACT, 0, result);
+        result->n_refused = 0;   /* the scan below meets them again */
+    }
+    mti_look_ask(&q, conv);
+    for (i = 0; i < t->n_rows; i++) {
+        const metatune_lookup_row *row = &t->rows[i];
+        int tier = mti_look_tier(&q, &row->conv);
+        if (tier > best_tier || tier == 2 || !mti_look_usable(row))
+            continue;
+        d = mti_look_distance(&q, &row->conv,
+                              tier < best_tier ? INT64_MAX : best);
+        if ((tier == best_tier && d >= best) ||
+            !mti_look_likes(t, conv, row->values, valid, user, result))
+            continue;
+        best_tier = tier;
+        best = d;
+        at = i;
+        if (d == 0 && tier == 0 && mti_look_differs(conv, &row->conv) < 0)
+            break; /* exact, in a table without keys or out of order */
+    }
+    if (best_tier < 2)
+        return mti_look_take(t, at,
+                             mti_look_differs(conv, &t->rows[at].conv) < 0
+                                 ? METATUNE_LOOKUP_EXACT
+                                 : METATUNE_LOOKUP_NEAREST, best, result);
+    return mti_look_default(t, conv, valid, user, result);
+}
+
+METATUNE_API metatune_status
+metatune_lookup_key_find(const metatune_lookup_table *table,
+                         const char *target, uint64_t key,
+                         metatune_lookup_valid_fn valid, void *user,
+                         uint32_t flags, metatune_lookup_result *result)
+{
+    const metatune_lookup_table *t = table;
+    uint32_t i;
+    metatune_status st = mti_look_begin(t, target, flags, result);
+    if (st)
+        return st;
+    if (!key)
+        return METATUNE_BAD_ARG;
+    for (i = mti_look_first(t, key);
+         i < t->n_rows && t->rows[i].key == key; i++)
+        if (t->rows[i].values && t->rows[i].conv.n == 0 &&
+            mti_look_likes(t, NULL, t->rows[i].values, valid, user, result))
+            return mti_look_take(t, i, METATUNE_LOOKUP_EXACT, 0, result);
+    return mti_look_default(t, NULL, valid, user, result);
+}
+
+METATUNE_API const char *
+metatune_lookup_label(const metatune_lookup_table *table, uint32_t knob,
+                      int64_t value)
+{
+    const metatune_lookup_knob *k;
+    if (!table || !table->knobs || knob >= table->n_knobs)
+        return NULL;
+    k = &table->knobs[knob];
+    return k->labels && value >= 0 && value < (int64_t)k->n_labels
+               ? k->labels[value] : NULL;
+}
+
+static metatune_status mti_look_refuse(metatune_error *error,
+                                       metatune_status status,
+                                       const char *where, const char *want,
+                                       int has_got, int64_t got)
+{
+    if (error) {
+        error->status = status;
+        error->where = where;
+        error->want = want;
+        error->has_got = has_got;
+        error->got = got;
+    }
+    return status;
+}
+
+/* 0 when every labelled knob's value is one of its labels. */
+static int mti_look_bad_values(const metatune_lookup_table *t,
+                               const int64_t *values)
+{
+    uint32_t k;
+    for (k = 0; k < t->n_knobs; k++)
+        if (t->knobs[k].labels && !metatune_lookup_label(t, k, values[k]))
+            return 1;
+    return 0;
+}
+
+static metatune_status mti_look_check_knobs(const metatune_lookup_table *t,
+                                            metatune_error *error)
+{
+    uint32_t i, j;
+    if (!t->n_knobs || t->n_knobs > METATUNE_MAX_KNOBS)
+        return mti_look_refuse(error, METATUNE_BAD_CONFIG, "n_knobs", "1..64",
+                               1, t->n_knobs);
+    if (!t->knobs)
+        return mti_look_refuse(error, METATUNE_BAD_ARG, "knobs", "not NULL",
+                               0, 0);
+    for (i = 0; i < t->n_knobs; i++) {
+        const metatune_lookup_knob *k = &t->knobs[i];
+        if (!k->name || !k->name[0])
+            return mti_look_refuse(error, METATUNE_BAD_ARG,
+                                   "the nameless knob", "a name", 1, i);
+        for (j = 0; j < i; j++)
+            if (strcmp(k->name, t->knobs[j].name) == 0)
+                return mti_look_refuse(error, METATUNE_BAD_CONFIG,
+                                       "the knob named as an earlier one",
+                                       "distinct names", 1, i);
+        if ((k->labels == NULL) != (k->n_labels == 0))
+            return mti_look_refuse(error, METATUNE_EMPTY_KNOB,
+                                   "the knob with half its labels",
+                                   "labels and n_labels, or neither", 1, i);
+        for (j = 0; j < k->n_labels; j++)
+            if (!k->labels[j])
+                return mti_look_refuse(error, METATUNE_BAD_ARG,
+                                       "the knob with a NULL label",
+                                       "labels that are not NULL", 1, i);
+    }
+    return METATUNE_OK;
+}
+
+METATUNE_API metatune_status
+metatune_lookup_check(const metatune_lookup_table *table,
+                      metatune_error *error)
+{
+    static const metatune_encode_conv2d none = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+                                                0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+                                                0, 0};
+    const metatune_lookup_table *t = table;
+    uint32_t i, j;
+    metatune_status st;
+    if (!t)
+        return mti_look_refuse(error, METATUNE_BAD_ARG, "table", "not NULL",
+                               0, 0);
+    if (!t->target || !t->target[0])
+        return mti_look_refuse(error, METATUNE_BAD_ARG, "target",
+                               "the key of the target it was tuned on", 0, 0);
+    if (t->unit < METATUNE_SECONDS || t->unit > METATUNE_INSTRUCTIONS)
+        return mti_look_refuse(error, METATUNE_BAD_CONFIG, "unit", "0..2", 1,
+                               t->unit);
+    st = mti_look_check_knobs(t, error);
+    if (st)
+        return st;
+    if (t->n_rows > INT32_MAX)
+        return mti_look_refuse(error, METATUNE_OVERFLOW, "n_rows",
+                               "0..INT32_MAX", 1, t->n_rows);
+    if (t->n_rows && !t->rows)
+        return mti_look_refuse(error, METATUNE_BAD_ARG, "rows", "not NULL", 0,
+                               0);
+    if (t->default_values && mti_look_bad_values(t, t->default_values))
+        return mti_look_refuse(error, METATUNE_BAD_CONFIG, "default_values",
+                               "indices of the knobs' labels", 0, 0);
+    for (i = 0; i < t->n_rows; i++) {
+        const metatune_lookup_row *row = &t->rows[i];
+        int plain = mti_look_differs(&row->conv, &none) < 0;
+        if (!row->values)
+            return mti_look_refuse(error, METATUNE_BAD_ARG,
+                                   "the row without values", "values", 1, i);
+        if (mti_look_bad_values(t, row->values))
+            return mti_look_refuse(error, METATUNE_BAD_CONFIG,
+                                   "the row with a value out of its labels",
+                                   "indices of the knobs' labels", 1, i);
+        if (!plain && metatune_encode_conv2d_check(&row->conv, NULL))
+            return mti_look_refuse(error, METATUNE_BAD_SHAPE,
+                                   "the row with an impossible shape",
+                                   "a convolution, or all zero", 1, i);
+        if (!(row->value >= 0 && row->value - row->value <= 0))
+            return mti_look_refuse(error, METATUNE_INVALID_TIME,
+                                   "the row with an impossible value",
+                                   "finite, > 0, or 0 when unknown", 1, i);
+        if ((row->key == 0) != (t->rows[0].key == 0))
+            return mti_look_refuse(error, METATUNE_BAD_CONFIG,
+                                   "the row with or without a key",
+                                   "a key in every row or in none", 1, i);
+        if (!row->key && plain)
+            return mti_look_refuse(error, METATUNE_BAD_CONFIG,
+                                   "the row without shape and key",
+                                   "one of them", 1, i);
+        if (row->key && !plain &&
+            row->key != metatune_lookup_conv_key(&row->conv))
+            return mti_look_refuse(error, METATUNE_BAD_CONFIG,
+                                   "the row with a wrong key",
+                                   "metatune_lookup_conv_key of its shape", 1,
+                                   i);
+        if (i && row->key && row->key < t->rows[i - 1].key)
+            return mti_look_refuse(error, METATUNE_BAD_CONFIG,
+                                   "the row out of order",
+                                   "rows sorted by key", 1, i);
+        /* equal keys stand together: only those can be the same shape */
+        for (j = i; j-- > 0 && t->rows[j].key == row->key;)
+            if (mti_look_differs(&row->conv, &t->rows[j].conv) < 0)
+                return mti_look_refuse(error, METATUNE_BAD_CONFIG,
+                                       "the row that is there twice",
+                                       "one row a shape", 1, i);
+    }
+    return METATUNE_OK;
+}
+
+/* ---- explain: text without stdio */
+
+typedef struct mti_look_text {
+    char *p;
+    size_t n, cap;
+} mti_look_text;
+
+static void mti_look_add(mti_look_text *t, const char *s)
+{
+    for (; *s && t->n + 1 < t->cap; s++)
+        t->p[t->n++] = *s;
+}
+
+static void mti_look_add_int(mti_look_text *t, int32_t x)
+{
+    char digits[12];
+    size_t i = sizeof digits - 1;
+    uint32_t u = x < 0 ? 0u - (uint32_t)x : (uint32_t)x;
+    digits[i] = 0;
+    do {
+        digits[--i] = (char)('0' + u % 10);
+        u /= 10;
+    } while (u);
+    if (x < 0)
+        digits[--i] = '-';
+    mti_look_add(t, digits + i);
+}
+
+static void mti_look_add_value(mti_look_text *t, int field, int32_t x)
+{
+    static const char *const dtypes[] = {"f32", "f16", "bf16", "f64",
+                                         "i8", "i16", "i32"};
+    static const char *const layouts[] = {"nchw", "nhwc", "nchwc"};
+    if (field < 3 && x >= 0 && x < 7)
+        mti_look_add(t, dtypes[x]);
+    else if (field == 3 && x >= 0 && x < 3)
+        mti_look_add(t, layouts[x]);
+    else
+        mti_look_add_int(t, x);
+}
+
+METATUNE_API size_t
+metatune_lookup_explain(const metatune_lookup_table *table,
+                        const char *target,
+                        const metatune_encode_conv2d *conv, char *buf,
+                        size_t cap)
+{
+    const metatune_lookup_table *t = table;
+    const metatune_encode_conv2d *closest = NULL;
+    mti_look_text x;
+    mti_look_asked q;
+    int64_t best = INT64_MAX, d;
+    int best_tier = 3, f;
+    uint32_t i;
+    if (!buf || !cap)
+        return 0;
+    x.p = buf;
+    x.n = 0;
+    x.cap = cap;
+    if (!t || (t->n_rows && !t->rows)) {
+        mti_look_add(&x, "no table");
+    } else if (!conv || metatune_encode_conv2d_check(conv, NULL)) {
+        mti_look_add(&x, "not a convolution that can be");
+    } else if (!target || !t->target || strcmp(target, t->target) != 0) {
+        mti_look_add(&x, "target: asked ");
+        mti_look_add(&x, target ? target : "none");
+        mti_look_add(&x, ", table has ");
+        mti_look_add(&x, t->target ? t->target : "none");
+    } else {
+        mti_look_ask(&q, conv);
+        for (i = 0; i < t->n_rows; i++) {
+            int tier = mti_look_tier(&q, &t->rows[i].conv);
+            if (tier > best_tier || !mti_look_usable(&t->rows[i]))
+                continue;
+            d = mti_look_distance(&q, &t->rows[i].conv,
+                                  tier < best_tier ? INT64_MAX : best);
+            if (tier == best_tier && d >= best)
+                continue;
+            best_tier = tier;
+            best = d;
+            closest = &t->rows[i].conv;
+        }
+        f = closest ? mti_look_differs(conv, closest) : -1;
+        if (!closest) {
+            mti_look_add(&x, "the table has no shape");
+        } else if (f < 0) {
+            mti_look_add(&x, "exact: the table has this shape");
+        } else {
+            int fused = f == MTI_LOOK_FIELDS;
+            mti_look_add(&x, fused ? "fused" : mti_look_fields[f].name);
+            mti_look_add(&x, ": asked ");
+            mti_look_add_value(&x, f, fused ? conv->fused
+                                            : mti_look_get(conv, f));
+            mti_look_add(&x, ", nearest has ");
+            mti_look_add_value(&x, f, fused ? closest->fused
+                                            : mti_look_get(closest, f));
+        }
+    }
+    buf[x.n] = 0;
+    return x.n;
+}
+
+#undef MTI_LOOK_FIELDS
+#undef MTI_LOOK_F
+#undef MTI_LOOK_N
+#undef MTI_LOOK_ONE
+#endif /* METATUNE_NO_LOOKUP */
+
 /* ------------------------------------------------------------- [M-TUNER] */
 
 /* States of a slot. */

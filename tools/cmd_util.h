@@ -108,5 +108,6 @@ typedef struct cmd_command {
     int (*run)(int argc, char **argv);
 } cmd_command;
 extern const cmd_command cmd_layers, cmd_tune, cmd_collect, cmd_train;
+extern const cmd_command cmd_lookup;
 
 #endif
