@@ -219,20 +219,9 @@ static int collect_parse(collect_options *o, int argc, char **argv)
     o->settings = 100;
     cmd_args_init(&args, "collect", argc, argv);
     while (st == CMD_OK && cmd_args_next(&args)) {
-        if (cmd_target_option(&args, &o->target, &st)) {
+        if (cmd_target_option(&args, &o->target, &st) ||
+            cmd_tasks_option(&args, &o->tasks, &st)) {
             ;
-        } else if (cmd_args_is(&args, "--net")) {
-            st = cmd_args_text(&args, &text);
-            if (st == CMD_OK)
-                st = cmd_tasks_add_net(&o->tasks, text);
-        } else if (cmd_args_is(&args, "--layer")) {
-            st = cmd_args_text(&args, &text);
-            if (st == CMD_OK)
-                st = cmd_tasks_add_layer(&o->tasks, text);
-        } else if (cmd_args_is(&args, "--conv")) {
-            st = cmd_args_text(&args, &text);
-            if (st == CMD_OK)
-                st = cmd_tasks_add_conv(&o->tasks, text);
         } else if (cmd_args_is(&args, "--list")) {
             st = cmd_args_text(&args, &text);
             if (st == CMD_OK)

@@ -712,7 +712,6 @@ static int strategy_of(const char *name, int32_t *strategy)
 static int tune_parse(tune_options *o, int argc, char **argv)
 {
     cmd_args args;
-    const char *text = NULL;
     int st = CMD_OK;
     memset(o, 0, sizeof *o);
     o->trials = 64;
@@ -720,20 +719,9 @@ static int tune_parse(tune_options *o, int argc, char **argv)
     o->out = "tuned";
     cmd_args_init(&args, "tune", argc, argv);
     while (st == CMD_OK && cmd_args_next(&args)) {
-        if (cmd_target_option(&args, &o->target, &st)) {
+        if (cmd_target_option(&args, &o->target, &st) ||
+            cmd_tasks_option(&args, &o->tasks, &st)) {
             ;
-        } else if (cmd_args_is(&args, "--net")) {
-            st = cmd_args_text(&args, &text);
-            if (st == CMD_OK)
-                st = cmd_tasks_add_net(&o->tasks, text);
-        } else if (cmd_args_is(&args, "--layer")) {
-            st = cmd_args_text(&args, &text);
-            if (st == CMD_OK)
-                st = cmd_tasks_add_layer(&o->tasks, text);
-        } else if (cmd_args_is(&args, "--conv")) {
-            st = cmd_args_text(&args, &text);
-            if (st == CMD_OK)
-                st = cmd_tasks_add_conv(&o->tasks, text);
         } else if (cmd_args_is(&args, "--trials")) {
             st = cmd_args_u64(&args, 0, 1000000, &o->trials);
         } else if (cmd_args_is(&args, "--time")) {

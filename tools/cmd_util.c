@@ -506,6 +506,28 @@ int cmd_tasks_add_list(cmd_tasks *tasks, const char *path)
     return st;
 }
 
+int cmd_tasks_option(cmd_args *args, cmd_tasks *tasks, int *status)
+{
+    static const struct {
+        const char *name;
+        int (*add)(cmd_tasks *tasks, const char *text);
+    } options[] = {
+        { "--net", cmd_tasks_add_net },
+        { "--layer", cmd_tasks_add_layer },
+        { "--conv", cmd_tasks_add_conv },
+    };
+    const char *text = NULL;
+    size_t i;
+    for (i = 0; i < sizeof options / sizeof options[0]; i++)
+        if (cmd_args_is(args, options[i].name)) {
+            *status = cmd_args_text(args, &text);
+            if (*status == CMD_OK)
+                *status = options[i].add(tasks, text);
+            return 1;
+        }
+    return 0;
+}
+
 void cmd_tasks_free(cmd_tasks *tasks)
 {
     size_t i;

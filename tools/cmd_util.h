@@ -98,6 +98,9 @@ int cmd_tasks_add_layer(cmd_tasks *tasks, const char *name);
 int cmd_tasks_add_conv(cmd_tasks *tasks, const char *spec);
 /* One NET/LAYER or SPEC a line; '#' begins a comment. */
 int cmd_tasks_add_list(cmd_tasks *tasks, const char *path);
+/* Take --net, --layer or --conv with its value: 1, and the outcome in *status;
+   0 when the option is another one. */
+int cmd_tasks_option(cmd_args *args, cmd_tasks *tasks, int *status);
 void cmd_tasks_free(cmd_tasks *tasks);
 
 /* The commands and their help. */
