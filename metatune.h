@@ -5199,13 +5199,13 @@ static void mti_propose_explore(metatune_tuner *t)
 
 static uint32_t mti_fit_victim(const metatune_tuner *t)
 {
-    /* a failure first, else the slowest of the older half: the newest say
-       most about where the search is now, and the best are never dropped */
+    /* a failure first, else the slowest of the older three quarters: the
+       newest say most about where the search is now, and the best stay */
     uint32_t i, worst = t->n_points;
     for (i = 0; i < t->n_points; i++)
         if (!(t->point[i].value > 0))
             return i;
-    for (i = 0; i < t->n_points / 2; i++)
+    for (i = 0; i < t->n_points - t->n_points / 4; i++)
         if (worst == t->n_points ||
             t->point[i].value > t->point[worst].value)
             worst = i;
