@@ -82,6 +82,11 @@ way no-records <<'W'
 #define METATUNE_IMPLEMENTATION
 #include "metatune.h"
 W
+way no-lookup <<'W'
+#define METATUNE_NO_LOOKUP
+#define METATUNE_IMPLEMENTATION
+#include "metatune.h"
+W
 way no-both-static <<'W'
 #define METATUNE_NO_TRAIN
 #define METATUNE_NO_RECORDS

@@ -1,0 +1,204 @@
+/* cmd_lookup.c - metatune lookup: ask record logs for a shape's setting
+
+   The logs become a table in memory, the very one that `metatune export
+   --format header` writes, and metatune_lookup_find answers from it. */
+#include "cmd_util.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export_header.h"
+
+typedef struct lookup_options {
+    char **log;
+    size_t n_logs;
+    cmd_tasks tasks;
+    const char *target;
+    int allow, json;
+} lookup_options;
+
+static const char *const which_names[] = {"none", "exact", "nearest",
+                                          "default"};
+static const char *const unit_names[] = {"seconds", "cycles",
+                                         "instructions"};
+
+static void number_add(cmd_text *t, double x)
+{
+    char number[32];
+    size_t n = metatune_number_write(x, number, sizeof number);
+    number[n] = 0;
+    cmd_text_add(t, "%s", number);
+}
+
+static void json_add(cmd_text *t, const export_table *x, const char *task,
+                     const metatune_lookup_result *r, const char *explain)
+{
+    const metatune_lookup_table *table = &x->table;
+    uint32_t k;
+    cmd_text_add(t, "{\"task\":");
+    cmd_text_json(t, task);
+    cmd_text_add(t, ",\"which\":\"%s\",\"other_target\":%s,\"target\":",
+                 which_names[r->which], r->other_target ? "true" : "false");
+    cmd_text_json(t, table->target);
+    cmd_text_add(t, ",\"explain\":");
+    cmd_text_json(t, explain);
+    if (r->row >= 0) {
+        cmd_text_add(t, ",\"record\":");
+        cmd_text_json(t, x->task[r->row]);
+        cmd_text_add(t, ",\"distance\":");
+        number_add(t, r->distance);
+        cmd_text_add(t, ",\"value\":");
+        number_add(t, r->value);
+        cmd_text_add(t, ",\"unit\":\"%s\"", unit_names[table->unit]);
+    }
+    cmd_text_add(t, ",\"knobs\":");
+    if (!r->values)
+        cmd_text_add(t, "null");
+    for (k = 0; r->values && k < table->n_knobs; k++) {
+        const char *label = metatune_lookup_label(table, k, r->values[k]);
+        cmd_text_add(t, k ? "," : "{");
+        cmd_text_json(t, table->knobs[k].name);
+        cmd_text_add(t, ":");
+        if (label)
+            cmd_text_json(t, label);
+        else
+            cmd_text_add(t, "%lld", (long long)r->values[k]);
+    }
+    cmd_text_add(t, r->values ? "}}\n" : "}\n");
+}
+
+static void plain_add(cmd_text *t, const export_table *x, const char *task,
+                      const metatune_lookup_result *r, const char *explain)
+{
+    const metatune_lookup_table *table = &x->table;
+    uint32_t k;
+    cmd_text_add(t, "%s  %s%s\n", which_names[r->which], task,
+                 r->values && r->other_target ? "  (of another target)" : "");
+    if (r->values) {
+        cmd_text_add(t, " ");
+        for (k = 0; k < table->n_knobs; k++) {
+            const char *label = metatune_lookup_label(table, k, r->values[k]);
+            if (label)
+                cmd_text_add(t, " %s=%s", table->knobs[k].name, label);
+            else
+                cmd_text_add(t, " %s=%lld", table->knobs[k].name,
+                             (long long)r->values[k]);
+        }
+        cmd_text_add(t, "\n");
+    }
+    if (r->row >= 0) {
+        cmd_text_add(t, "  measured %.6g %s", r->value,
+                     unit_names[table->unit]);
+        if (r->which == METATUNE_LOOKUP_NEAREST)
+            cmd_text_add(t, " for %s, %.2f octaves away", x->task[r->row],
+                         r->distance);
+        cmd_text_add(t, "\n");
+    }
+    cmd_text_add(t, "  %s\n", explain);
+    if (!r->other_target)
+        cmd_text_add(t, "  target %s\n", table->target);
+}
+
+static int parse(lookup_options *o, int argc, char **argv)
+{
+    cmd_args args;
+    int st = CMD_OK;
+    memset(o, 0, sizeof *o);
+    o->log = (char **)cmd_alloc(((size_t)argc + 1) * sizeof *o->log);
+    cmd_args_init(&args, "lookup", argc, argv);
+    while (st == CMD_OK && cmd_args_next(&args)) {
+        if (!args.name[0]) {
+            o->log[o->n_logs++] = cmd_format("%s", args.value);
+        } else if (cmd_tasks_option(&args, &o->tasks, &st)) {
+            ;
+        } else if (cmd_args_is(&args, "--target")) {
+            st = cmd_args_text(&args, &o->target);
+        } else if (cmd_args_is(&args, "--allow-other-target")) {
+            st = cmd_args_flag(&args);
+            o->allow = 1;
+        } else if (cmd_args_is(&args, "--json")) {
+            st = cmd_args_flag(&args);
+            o->json = 1;
+        } else {
+            st = cmd_args_unknown(&args);
+        }
+    }
+    if (st == CMD_OK && o->n_logs == 0)
+        st = cmd_fail(CMD_USAGE, "lookup: no log given; `metatune tune` "
+                      "leaves tuned/records.jsonl");
+    if (st == CMD_OK && o->tasks.n == 0)
+        st = cmd_fail(CMD_USAGE, "lookup: nothing to look up; give --conv, "
+                      "--layer or --net");
+    return st;
+}
+
+static int lookup(int argc, char **argv)
+{
+    lookup_options o;
+    export_table x;
+    cmd_text text;
+    size_t i, missed = 0;
+    int st = parse(&o, argc, argv);
+    memset(&x, 0, sizeof x);
+    memset(&text, 0, sizeof text);
+    if (st == CMD_OK)
+        st = export_table_read(&x, "lookup", o.n_logs, o.log, o.target, 1);
+    for (i = 0; i < o.tasks.n && st == CMD_OK; i++) {
+        const cmd_task *task = &o.tasks.task[i];
+        /* not asked for: the log's own, which the answer names */
+        const char *target = o.target ? o.target : x.table.target;
+        metatune_lookup_result r;
+        size_t cap = 256 + strlen(target) + strlen(x.table.target);
+        char *why = (char *)cmd_alloc(cap);
+        if (metatune_lookup_find(&x.table, target, &task->conv, NULL, NULL,
+                                 o.allow ? METATUNE_LOOKUP_OTHER_TARGET : 0,
+                                 &r) != METATUNE_OK)
+            missed++;
+        metatune_lookup_explain(&x.table, target, &task->conv, why, cap);
+        (o.json ? json_add : plain_add)(&text, &x, task->spec, &r, why);
+        free(why);
+    }
+    if (st == CMD_OK)
+        fwrite(text.p, 1, text.n, stdout);
+    if (st == CMD_OK && missed)
+        st = cmd_fail(CMD_FAILED, "lookup: no setting for %zu of %zu shapes%s",
+                      missed, o.tasks.n, o.target && !o.allow &&
+                      strcmp(o.target, x.table.target) != 0
+                          ? "; the log is of another target "
+                            "(--allow-other-target takes it as a guess)" : "");
+    cmd_text_free(&text);
+    export_table_free(&x);
+    cmd_tasks_free(&o.tasks);
+    for (i = 0; i < o.n_logs; i++)
+        free(o.log[i]);
+    free(o.log);
+    return st;
+}
+
+const cmd_command cmd_lookup = {
+    "lookup", "ask record logs for the setting of a shape",
+    "usage: metatune lookup LOG... --conv SPEC [OPTIONS]\n"
+    "\n"
+    "Says for each shape: exact (it was tuned), nearest (the tuned shape with\n"
+    "the least distance; see [M-LOOKUP] in metatune.h), default (the setting\n"
+    "that did best on all tuned shapes, if one was measured on all) or none;\n"
+    "then the knobs, what they were measured at, and the first field in which\n"
+    "the nearest record differs. The settings of a nearest shape are not\n"
+    "checked against the kernel's constraints here: a program that uses the\n"
+    "exported header gives a predicate.\n"
+    "\n"
+    "  LOG                    records (JSON lines), or CSV with the columns\n"
+    "                         task, time_ms and one a knob\n"
+    "  --conv SPEC            e.g. c=64,h=56,w=56,k=64,r=3,stride=1,pad=1\n"
+    "  --layer NET/LAYER      a layer by name; --net NET: all of a network\n"
+    "  --target KEY           the machine that asks, as records spell it;\n"
+    "                         without it, the log's own (if it has only one)\n"
+    "  --allow-other-target   answer from a log of another target, too, and\n"
+    "                         say so\n"
+    "  --json                 one JSON object a shape\n"
+    "\n"
+    "Exit status: 0 every shape got a setting; 1 not all did; 2 usage or bad\n"
+    "input.\n",
+    lookup
+};
