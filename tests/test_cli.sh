@@ -47,7 +47,7 @@ if [ ! -x "$MT" ]; then
 fi
 
 # ---------------------------------------------------------------- help
-for c in layers tune collect train; do
+for c in layers tune collect train lookup; do
     run help $c
     ok "help $c" test "$rc" = 0 -a ! -s "$T/err"
     ok "help $c says how" grep -q "^usage: metatune $c" "$T/out"
