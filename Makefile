@@ -52,6 +52,7 @@ PRIOR_FLAGS := $(if $(PRIOR),-DMETATUNE_HAVE_PRIOR)
 HEADERS = metatune.h metatune_gnn.h metatune_encode.h
 TARGET_SRC := $(wildcard tools/nets.c tools/targets/host_*.c)
 TOOL_SRC := $(wildcard tools/metatune.c tools/cmd_*.c tools/ui.c \
+              tools/report_*.c \
               tools/export_conv.c tools/export_header.c) $(TARGET_SRC)
 TOOL_OBJ := $(TOOL_SRC:%.c=build/obj/%.o)
 TARGET_OBJ := $(TARGET_SRC:%.c=build/obj/%.o)
@@ -70,6 +71,7 @@ CORE_TESTS += build/test_encode_double
 endif
 SCRIPT_TESTS = tests/test_cli.sh tests/test_readme.sh
 SCRIPT_TESTS += tests/test_lookup.sh
+SCRIPT_TESTS += tests/test_report.sh
 HOST_TESTS := $(patsubst tests/%.c,build/%,$(wildcard tests/test_host.c))
 
 export METATUNE_SHARED ?= ../shared

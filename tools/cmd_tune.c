@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cmd_model.h"
+#include "cmd_report.h"
 #include "cmd_target.h"
 #include "cmd_util.h"
 #include "export_conv.h"
@@ -57,6 +58,7 @@ typedef struct tune_state {
     double begin_s, layer_begin_s; /* when the first and this layer began */
     size_t index;                /* 1.. */
     uint32_t since_peak;
+    double expected_gain;        /* what the model expected at its last look */
     char stopped[HOST_ERROR_BYTES]; /* why the target could not go on */
     host_result results[TUNE_CHUNK];
     const char *log_bytes;       /* what the log held at the start */
@@ -183,6 +185,7 @@ static int tune_progress(void *user, const metatune_progress *info)
     tune_state *s = (tune_state *)user;
     ui_tune(&s->u, cmd_now(), s->layer->task->name, s->index,
             s->options->tasks.n, s->layer->gflop, tune_left(s, info), info);
+    s->expected_gain = info->expected_gain;
     return cmd_interrupted != 0;
 }
 
@@ -206,6 +209,7 @@ static void task_write(tune_state *s, const metatune_problem *problem,
     char extra[1200], device[1024], run[24], *buf;
     size_t cap, n = 0;
     uint64_t h;
+    int i;
     memset(&r, 0, sizeof r);
     r.kind = METATUNE_RECORD_TASK;
     r.version = METATUNE_RECORD_VERSION;
@@ -233,7 +237,10 @@ static void task_write(tune_state *s, const metatune_problem *problem,
         char number[32];
         n = metatune_number_write(tuned_s, number, sizeof number);
         number[n] = 0;
-        snprintf(extra, sizeof extra, ",\"tuned_s\":%s", number);
+        i = snprintf(extra, sizeof extra, ",\"tuned_s\":%s", number);
+        if (s->expected_gain > 0 && s->expected_gain < 1e6)
+            snprintf(extra + i, sizeof extra - (size_t)i,
+                     ",\"expected_gain\":%.4f", s->expected_gain);
     } else {
         cmd_device_text(&s->target->device, device, sizeof device);
         snprintf(extra, sizeof extra, ",\"device\":\"%s\"", device);
@@ -426,6 +433,7 @@ static int tune_layer(tune_state *s, const cmd_model *model, tune_row *row)
     }
     s->layer = layer;
     s->u.best = 0;
+    s->expected_gain = 0;
     s->layer_begin_s = layer_begin;
     row->begun = 1;
     row->gflop = layer->gflop;
@@ -694,6 +702,29 @@ static int export_all(tune_state *s, const tune_row *rows, const char *out)
     return rc ? CMD_FAILED : CMD_OK;
 }
 
+/* A page about the whole log. Without it the run is no less a success. */
+static void report_write(const tune_state *s, char *path, size_t cap)
+{
+    const char *logs[1];
+    cmd_report_totals totals;
+    metatune_record r;
+    size_t n = 0, pos = 0;
+    char *bytes = cmd_file_read(s->log, &n);
+    metatune_status st = METATUNE_OK;
+    int any = 0;
+    while (bytes && !any && st != METATUNE_NOT_FOUND) {
+        st = metatune_log_next(bytes, n, &pos, &r);
+        any = st == METATUNE_OK && r.kind == METATUNE_RECORD_TRIAL;
+    }
+    free(bytes);
+    if (!any)
+        return;
+    logs[0] = s->log;
+    snprintf(path, cap, "%s/report.html", s->options->out);
+    if (cmd_report_write(logs, 1, path, NULL, 1, &totals) != CMD_OK)
+        path[0] = 0;
+}
+
 /* ---------------------------------------------------------- arguments */
 
 static int strategy_of(const char *name, int32_t *strategy)
@@ -804,6 +835,7 @@ static int tune(int argc, char **argv)
     cmd_target *target = (cmd_target *)cmd_alloc(sizeof *target);
     tune_row *rows = NULL;
     cmd_model model;
+    char report[1100] = "";
     size_t i;
     int st, failed = 0, opened = 0;
 
@@ -849,6 +881,8 @@ static int tune(int argc, char **argv)
         st = CMD_FAILED;
     if (export_all(s, rows, o.out) != CMD_OK && st == CMD_OK)
         st = CMD_FAILED;
+    if (!s->log_errno)
+        report_write(s, report, sizeof report);
     if (o.json)
         json_print(s, rows, st, model.name);
     else if (!o.quiet)
@@ -859,6 +893,8 @@ static int tune(int argc, char **argv)
     } else if (!o.json && !o.quiet) {
         printf("records %s, kernels %s/tuned_conv.h and tuned_conv.c\n",
                s->log, o.out);
+        if (report[0])
+            printf("report %s\n", report);
     }
 done:
     if (opened)
@@ -896,7 +932,8 @@ const cmd_command cmd_tune = {
     "  --march M          -march of the kernels (native)\n"
     "  --cc CC            compiler of the kernels (cc)\n"
     "Output:\n"
-    "  --out DIR          tuned_conv.h, tuned_conv.c, records.jsonl (tuned)\n"
+    "  --out DIR          tuned_conv.h, tuned_conv.c, records.jsonl and\n"
+    "                     report.html go there (tuned)\n"
     "  --log FILE         records go there, always appended\n"
     "  --resume           use what the log holds: nothing is measured twice\n"
     "  --quiet            no progress, no table\n"

@@ -112,5 +112,6 @@ typedef struct cmd_command {
 } cmd_command;
 extern const cmd_command cmd_layers, cmd_tune, cmd_collect, cmd_train;
 extern const cmd_command cmd_lookup;
+extern const cmd_command cmd_report;
 
 #endif

@@ -10,7 +10,8 @@
 #include <string.h>
 
 static const cmd_command *const commands[] = {
-    &cmd_layers, &cmd_tune, &cmd_collect, &cmd_train, &cmd_lookup
+    &cmd_layers, &cmd_tune, &cmd_collect, &cmd_train, &cmd_lookup,
+    &cmd_report
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
