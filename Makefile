@@ -52,7 +52,7 @@ PRIOR_FLAGS := $(if $(PRIOR),-DMETATUNE_HAVE_PRIOR)
 HEADERS = metatune.h metatune_gnn.h metatune_encode.h
 TARGET_SRC := $(wildcard tools/nets.c tools/targets/host_*.c)
 TOOL_SRC := $(wildcard tools/metatune.c tools/cmd_*.c tools/ui.c \
-              tools/report_*.c \
+              tools/report_*.c tools/io_*.c tools/json.c \
               tools/export_conv.c tools/export_header.c) $(TARGET_SRC)
 TOOL_OBJ := $(TOOL_SRC:%.c=build/obj/%.o)
 TARGET_OBJ := $(TARGET_SRC:%.c=build/obj/%.o)

@@ -113,5 +113,8 @@ typedef struct cmd_command {
 extern const cmd_command cmd_layers, cmd_tune, cmd_collect, cmd_train;
 extern const cmd_command cmd_lookup;
 extern const cmd_command cmd_report;
+extern const cmd_command cmd_export;
+extern const cmd_command cmd_import;
+extern const cmd_command cmd_records;
 
 #endif

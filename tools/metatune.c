@@ -11,7 +11,7 @@
 
 static const cmd_command *const commands[] = {
     &cmd_layers, &cmd_tune, &cmd_collect, &cmd_train, &cmd_lookup,
-    &cmd_report
+    &cmd_report, &cmd_export, &cmd_import, &cmd_records
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
