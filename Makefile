@@ -11,6 +11,7 @@
 #   make pretrain        meta-train the shipped prior from the shipped data
 #   make prior           measure on this machine, then meta-train from that
 #   make bench-lookup    speed of lookup tables
+#   make bench-records   speed of record logs
 #   make examples        build and run the teaching path, examples/01 to 07
 #   make install         headers, command, metatune.pc under PREFIX (DESTDIR);
 #                        make uninstall takes them away
@@ -69,10 +70,10 @@ endif
 ifneq ($(wildcard tests/test_encode.c),)
 CORE_TESTS += build/test_encode_double
 endif
-SCRIPT_TESTS = tests/test_cli.sh tests/test_readme.sh
-SCRIPT_TESTS += tests/test_lookup.sh
-SCRIPT_TESTS += tests/test_report.sh
-HOST_TESTS := $(patsubst tests/%.c,build/%,$(wildcard tests/test_host.c))
+SCRIPT_TESTS = tests/test_cli.sh tests/test_readme.sh tests/test_lookup.sh \
+               tests/test_report.sh tests/test_interop.sh
+HOST_TESTS := $(patsubst tests/%.c,build/%,$(wildcard tests/test_host.c \
+                tests/test_interop.c))
 
 export METATUNE_SHARED ?= ../shared
 
@@ -109,6 +110,11 @@ build/test_%_double: tests/test_%.c
 build/test_host: tests/test_host.c $(TARGET_OBJ)
 	$(CC) -std=gnu99 $(CFLAGS) $(CPPFLAGS) $(WARN) $(INCLUDE) $(DEPS) -o $@ \
 	    $< $(TARGET_OBJ) $(LDFLAGS) $(LIBS) $(LIBDL)
+
+build/test_interop: tests/test_interop.c $(TOOL_OBJ)
+	$(CC) -std=gnu99 $(CFLAGS) $(CPPFLAGS) $(WARN) $(INCLUDE) $(DEPS) -o $@ \
+	    $< $(filter-out build/obj/tools/metatune.o,$(TOOL_OBJ)) $(LDFLAGS) \
+	    $(LIBS) $(LIBDL)
 
 test: build/metatune $(CORE_TESTS) $(HOST_TESTS)
 	@CC='$(firstword $(CC))' sh tests/run.sh $(CORE_TESTS) $(HOST_TESTS) \
@@ -183,17 +189,21 @@ build/examples/%: examples/%.c
 examples: $(EXAMPLES)
 	@for e in $(EXAMPLES); do echo "== $$e"; $$e || exit 1; done
 
-build/bench_lookup: tools/bench/bench_lookup.c $(HEADERS)
+build/bench_lookup build/bench_records: build/%: tools/bench/%.c $(HEADERS)
 	@mkdir -p build
-	$(CC) -std=c99 -O2 $(CPPFLAGS) $(WARN) -o $@ $< $(LDFLAGS) $(LIBS)
+	$(CC) -std=gnu99 -O2 $(CPPFLAGS) $(WARN) -o $@ $< $(LDFLAGS) $(LIBS)
+
 bench-lookup: build/bench_lookup
 	@build/bench_lookup
+
+bench-records: build/bench_records
+	@build/bench_records
 
 clean:
 	rm -rf build
 
 FORCE:
 .PHONY: all tune test test-core test-tools strict bench-core pretrain prior install \
-        uninstall examples bench-lookup clean FORCE
+        uninstall examples bench-lookup bench-records clean FORCE
 
 -include $(wildcard build/*.d build/examples/*.d) $(TOOL_OBJ:.o=.d)
