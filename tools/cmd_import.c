@@ -129,6 +129,7 @@ static int import_send(const import_options *o, io_import *io)
     logs.file = &file;
     logs.n_files = 1;
     x.command = "import";
+    x.listing = 1; /* a T1 file has nothing else */
     st = io_csv_write(&x, &logs, &text);
     if (st == CMD_OK && cmd_file_write(o->out, text.p ? text.p : "", text.n))
         st = cmd_fail(CMD_FAILED, "import: cannot write %s: %s", o->out,
@@ -164,6 +165,11 @@ static int import_run(int argc, char **argv)
         free(bytes);
         return cmd_fail(CMD_USAGE, "import: unknown --format \"%s\"; want "
                         "t1, t4, autotvm, kernel_tuner or csv", o.format);
+    }
+    if (!o.format && n > 5 && memcmp(bytes, "{\"v\":", 5) == 0) {
+        free(bytes);
+        return cmd_fail(CMD_USAGE, "import: %s is a log of metatune already; "
+                        "see `metatune help records`", o.path);
     }
     io.path = o.path;
     io.task = o.task;

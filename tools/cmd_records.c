@@ -17,6 +17,7 @@ typedef struct records_options {
     char **log;
     size_t n_logs;
     const char *task, *target, *status, *out;
+    int json;
 } records_options;
 
 static int records_parse(records_options *o, int argc, char **argv)
@@ -51,6 +52,9 @@ static int records_parse(records_options *o, int argc, char **argv)
                               o->status);
         } else if (cmd_args_is(&args, "--out")) {
             st = cmd_args_text(&args, &o->out);
+        } else if (cmd_args_is(&args, "--json")) {
+            st = cmd_args_flag(&args);
+            o->json = 1;
         } else {
             st = cmd_args_unknown(&args);
         }
@@ -159,7 +163,9 @@ static int records_run(int argc, char **argv)
         kept++;
     }
     if (st == CMD_OK && o.verb == RECORDS_CHECK) {
-        printf("%zu trials (%zu failed), %zu tasks, %zu ends; %zu torn or "
+        printf(o.json ? "{\"trials\":%zu,\"failed\":%zu,\"tasks\":%zu,"
+               "\"ends\":%zu,\"torn\":%zu,\"other_version\":%zu}\n"
+               : "%zu trials (%zu failed), %zu tasks, %zu ends; %zu torn or "
                "foreign lines, %zu of another version\n", kinds[0], failed,
                kinds[1], kinds[2], logs.n_bad, logs.n_newer);
         if (logs.n_bad)
@@ -190,7 +196,7 @@ const cmd_command cmd_records = {
     "  filter            those of --task KEY, --target KEY, --status WORD\n"
     "  dedupe            each line once\n"
     "  check             count; exit status 1 when a line is torn\n"
-    "  --out FILE        instead of standard output\n"
+    "  --out FILE        instead of standard output; --json: check's counts\n"
     "\n"
     "Lines are copied byte for byte: fields this version does not know, and\n"
     "lines of other versions (but by filter), survive. Torn lines are counted\n"

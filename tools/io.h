@@ -90,6 +90,7 @@ typedef struct io_export {
     const char *command;
     const char *task, *target;   /* only these, or NULL */
     int all;                     /* CSV: every line and its rest */
+    int listing;                 /* CSV: settings never run, too */
     size_t n_written, n_failed;  /* trials; those without a time */
     size_t n_unit;               /* left out: not in seconds */
 } io_export;

@@ -485,7 +485,7 @@ static void table_write(io_export *x, cmd_text *t, json_pool *pool,
             row->value = row->confirm[(row->n_confirm - 1) / 2];
             row->status = METATUNE_OK;
         }
-        if (row->status == METATUNE_NOT_RUN)
+        if (row->status == METATUNE_NOT_RUN && !x->listing)
             continue;
         json_pool_reset(pool);
         if (with_task) {
