@@ -83,6 +83,55 @@ if test -f "$SHARED/data/logs/autotvm_v0.2_conv2d_NCHWc.log"; then
 else
     skip "AutoTVM log: ../shared is not there"
 fi
+if test -d "$SHARED/data/tables"; then
+    t=$SHARED/data/tables/convolution_milo__W7800.csv
+    ok "a table with failures" "$MT" import "$t" --out "$T/w.jsonl" --quiet
+    ok "all its rows" test "$(wc -l <"$T/w.jsonl")" -eq \
+        "$(($(wc -l <"$t") - 1))"
+    ok "and back" "$MT" export "$T/w.jsonl" --format csv --out "$T/w.csv"
+    ok "with the same times" sh -c 'for f; do sed "s/CompilationFailedConfig/\
+compile/;s/RuntimeFailedConfig/runtime/" "$f" | cksum; done | uniq | wc -l |
+        grep -qx " *1"' sh "$t" "$T/w.csv"
+else
+    skip "tables: ../shared is not there"
+fi
+
+cat >"$T/t1.json" <<'END'
+{"ConfigurationSpace": {"TuningParameters": [
+  {"Name": "bx", "Type": "int", "Values": "[2 ** i for i in range(8)]"},
+  {"Name": "tx", "Type": "int", "Values": "list(range(1, 9))"},
+  {"Name": "pad", "Type": "bool", "Values": "[True, False]"}],
+ "Conditions": [
+  {"Parameters": ["bx", "tx"], "Expression": "32 <= bx * tx < 128"},
+  {"Parameters": ["bx", "pad"], "Expression": "pad or bx % 32 == 0"}]},
+ "KernelSpecification": {"KernelName": "conv"}}
+END
+ok "T1 to a table" "$MT" import "$T/t1.json" --out "$T/space.csv" --quiet
+# counted by an independent walk in the shell
+want=0
+for bx in 1 2 4 8 16 32 64 128; do
+    for tx in 1 2 3 4 5 6 7 8; do
+        p=$((bx * tx))
+        if test $p -ge 32 && test $p -lt 128; then
+            want=$((want + 1 + (bx % 32 == 0)))
+        fi
+    done
+done
+ok "T1: $want settings" test "$(wc -l <"$T/space.csv")" -eq $((want + 1))
+ok "T1: header" grep -qx "bx,tx,pad,status,time_ms" "$T/space.csv"
+
+cat >"$T/kt.json" <<'END'
+{"device_name": "D", "kernel_name": "k", "problem_size": [64],
+"tune_params_keys": ["bx"], "tune_params": {"bx": [1, 2, 3]},
+"cache": {
+"1": {"bx": 1, "time": 3.25},
+"2": {"bx": 2, "time": "InvalidConfig"},
+"3": {"bx": 3, "ti
+END
+ok "a torn cache" "$MT" import "$T/kt.json" --out "$T/kt.jsonl"
+ok "its two whole entries" sh -c 'test "$(wc -l <"$1")" -eq 2 &&
+    head -n 1 "$1" | grep -q "\"value\":0.00325," &&
+    tail -n 1 "$1" | grep -q "\"status\":\"CONSTRAINT\""' sh "$T/kt.jsonl"
 ok "header" "$MT" export "$T/t/records.jsonl" --format header --out "$T/h.h"
 ok "header names its table" grep -q "metatune_lookup_table metatune_table" \
     "$T/h.h"
@@ -90,6 +139,8 @@ ok "header names its table" grep -q "metatune_lookup_table metatune_table" \
 # ------------------------------------------------------------- records
 n=$(wc -l <"$L")
 ok "check" "$MT" records check "$L"
+ok "check --json" sh -c '"$1" records check --json "$2" |
+    grep -q "^{\"trials\":[1-9][0-9]*,.*\"torn\":0,"' sh "$MT" "$L"
 printf '{"v":1,"kind":"tri' >>"$L"
 ok "check sees a torn line" sh -c '! "$1" records check "$2"' sh "$MT" "$L"
 ok "merge leaves it out" sh -c '"$1" records merge "$2" "$2" >"$3" 2>/dev/null
@@ -121,6 +172,12 @@ if test -w /dev/full; then
     ok "full disk" refused 1 "cannot write" "$MT" import "$T/x.t4" \
         --out /dev/full
 fi
+ok "a log of ours" refused 2 "log of metatune already" "$MT" import "$L" \
+    --out "$T/j.jsonl"
+ok "one condition too bold" sh -c 'sed "s/bx % 32/bx % 0/" "$1" >"$2"' sh \
+    "$T/t1.json" "$T/t1bad.json"
+ok "is refused by name" refused 2 "division by zero" "$MT" import \
+    "$T/t1bad.json" --out "$T/j.csv"
 ok "unknown verb" refused 2 "unknown verb" "$MT" records frob "$L"
 for c in export import records; do
     ok "help $c" sh -c '"$1" help "$2" | grep -q "^usage: metatune $2"' sh \

@@ -598,6 +598,105 @@ static void test_device_lost(void)
     fake_close(&ft);
 }
 
+/* Builds fail by hash; what does not build must never be measured. */
+static uint32_t split_built, split_bad;
+
+static metatune_status split_compile(void *user,
+                                     const metatune_problem *problem,
+                                     const metatune_trial *trials, size_t n,
+                                     metatune_result *results)
+{
+    size_t i;
+    (void)user;
+    (void)problem;
+    for (i = 0; i < n; i++) {
+        results[i].status = trials[i].hash % 3 ? METATUNE_OK
+                                               : METATUNE_COMPILE;
+        results[i].build_s = 2;
+        split_built++;
+    }
+    return METATUNE_OK;
+}
+
+static metatune_status split_measure(void *user,
+                                     const metatune_problem *problem,
+                                     const metatune_trial *trials, size_t n,
+                                     metatune_result *results)
+{
+    size_t i;
+    metatune_status st;
+    for (i = 0; i < n; i++) {
+        split_bad += trials[i].hash % 3 == 0;
+        split_bad += results[i].status != METATUNE_NOT_RUN;
+        split_bad += results[i].build_s < 2;
+    }
+    st = fake_measure(user, problem, trials, n, results);
+    for (i = 0; i < n; i++)
+        results[i].build_s = 2; /* the fake says its own */
+    return st;
+}
+
+static void test_compile_split(void)
+{
+    size_t s;
+    for (s = 0; s < 2; s++) {
+        fake f;
+        fake_tuner ft;
+        metatune_problem p;
+        metatune_summary sum;
+        metatune_config c = small_config(3, strategies[s]);
+        uint32_t i;
+        fake_init(&f, 64);
+        f.noise = 0.01;
+        p = fake_problem(&f);
+        p.compile = split_compile;
+        p.measure = split_measure;
+        split_built = split_bad = 0;
+        fake_open(&ft, &c, &p);
+        CHECK_INT(metatune_tune(&ft.t), METATUNE_BUDGET);
+        metatune_summary_get(&ft.t, &sum);
+        CHECK_INT(split_bad, 0);
+        CHECK_INT(sum.trials, 64);
+        CHECK_INT(split_built, 64 + sum.confirms);
+        CHECK(sum.by_status[METATUNE_COMPILE] > 5);
+        CHECK_INT(f.calls + sum.by_status[METATUNE_COMPILE], split_built);
+        CHECK_NEAR(sum.build_s, 2.0 * split_built, 1e-9);
+        for (i = 0; i < f.calls; i++)
+            CHECK(f.seen[i] % 3 != 0);
+        fake_close(&ft);
+    }
+}
+
+/* A target that measures nothing must not be asked for ever. */
+static metatune_status idle_measure(void *user,
+                                    const metatune_problem *problem,
+                                    const metatune_trial *trials, size_t n,
+                                    metatune_result *results)
+{
+    (void)problem;
+    (void)trials;
+    (void)n;
+    (void)results;
+    ((fake *)user)->calls++;
+    return METATUNE_OK;
+}
+
+static void test_idle_target(void)
+{
+    fake f;
+    fake_tuner ft;
+    metatune_problem p;
+    metatune_config c = small_config(3, METATUNE_STRATEGY_RANDOM);
+    fake_init(&f, 64);
+    p = fake_problem(&f);
+    p.measure = idle_measure;
+    fake_open(&ft, &c, &p);
+    CHECK_INT(metatune_tune(&ft.t), METATUNE_NOT_RUN);
+    CHECK(f.calls <= 8);
+    CHECK_INT(ft.t.sum.trials, 0);
+    fake_close(&ft);
+}
+
 /* -------------------------------------------------------------- budgets */
 
 static void test_budgets(void)
@@ -639,6 +738,8 @@ static void test_budgets(void)
             CHECK_INT(metatune_tune(&ft.t), METATUNE_BUDGET);
             CHECK(f.clock_s >= 0.9 * seconds); /* used up */
             CHECK(f.clock_s <= seconds + 0.25 + 1e-9); /* one trial over */
+            /* the last tenth is for confirming */
+            CHECK(seconds < 6 || ft.t.sum.confirms > 0);
             fake_close(&ft);
         }
     }
@@ -1595,6 +1696,8 @@ int main(void)
     RUN(test_patience);
     RUN(test_some_fail);
     RUN(test_device_lost);
+    RUN(test_compile_split);
+    RUN(test_idle_target);
     RUN(test_budgets);
     RUN(test_zero_trials);
     RUN(test_cancel);

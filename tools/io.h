@@ -101,6 +101,8 @@ int io_autotvm_write(io_export *x, io_logs *logs, cmd_text *text);
 int io_csv_write(io_export *x, io_logs *logs, cmd_text *text);
 /* Whether the export wants this record. */
 int io_wanted(const io_export *x, const metatune_record *record);
+/* A trial that was run, well or badly; NOT_RUN and CANCELLED say nothing. */
+int io_is_result(const metatune_record *record);
 
 /* -------------------------------------------------------------- parts */
 
@@ -120,6 +122,8 @@ metatune_text io_text(const char *z);
 const char *io_status_word(metatune_status status, char *buf, size_t cap);
 /* The status of such a word in any case, or -1. */
 int io_status_find(const char *p, size_t n);
+/* The status of a failure as Kernel Tuner names it, or -1. */
+int io_status_foreign(const char *p, size_t n);
 
 /* {"a":1,"b":"x"} of a record, member by member. A bool becomes 0 or 1 and
    its name goes to *bools (a JSON list without brackets), for exporters to

@@ -410,7 +410,7 @@ static int error_of(const metatune_record *r, const json_value *a)
     int i;
     if (r->status == METATUNE_OK)
         return 0;
-    if (json_i64(json_get(a, "error_no"), &kept) && kept > 0 && kept < 100)
+    if (json_i64(json_get(a, "error_no"), &kept) && kept >= 0 && kept < 100)
         return (int)kept;
     if (r->status == METATUNE_COMPILE)
         return 2;
@@ -441,7 +441,7 @@ int io_autotvm_write(io_export *x, io_logs *logs, cmd_text *t)
         int samples = 0, e;
         if (!io_wanted(x, &r))
             continue;
-        if (r.kind != METATUNE_RECORD_TRIAL) {
+        if (!io_is_result(&r)) {
             cmd_text_add(t, "# metatune ");
             cmd_text_bytes(t, line.p, line.n);
             cmd_text_add(t, "\n");
@@ -473,7 +473,7 @@ int io_autotvm_write(io_export *x, io_logs *logs, cmd_text *t)
         else
             entity_write(t, &pool, &r);
         cmd_text_add(t, "}, \"result\": [");
-        if (e)
+        if (r.status != METATUNE_OK)
             cmd_text_add(t, "[1000000000.0]"); /* the format's own mark */
         else
             costs_write(t, &r, &samples);
@@ -492,7 +492,7 @@ int io_autotvm_write(io_export *x, io_logs *logs, cmd_text *t)
                        a ? "autotvm" : NULL);
         cmd_text_add(t, "}\n");
         x->n_written++;
-        x->n_failed += e != 0;
+        x->n_failed += r.status != METATUNE_OK;
     }
     json_pool_free(&pool);
     return CMD_OK;

@@ -1,7 +1,7 @@
 /* io_csv.c - tables: knob columns, then status, time_ms
 
-   status is `ok` or a failure class in small letters; time_ms is empty unless
-   it is ok. Every column is a knob but status, time_ms and those that other
+   status is `ok` or a failure class in small letters (reading, another tool's
+   word for a failure will do); time_ms is empty unless it is ok. Every column is a knob but status, time_ms and those that other
    tables may have: task, target, metatune. Cells follow RFC 4180: quotes
    around commas, quotes and line ends, "" for a quote. A cell that reads as a
    JSON number or string is that; any other is a label.
@@ -153,6 +153,11 @@ static void row_emit(io_import *io, const csv_columns *h, const csv_row *row,
         time = row->cell[h->time];
     st = status.n ? io_status_find(status.p, status.n)
        : time.n ? METATUNE_OK : METATUNE_NOT_RUN;
+    if (st < 0 && !time.n) { /* another tool's word for a failure */
+        st = io_status_foreign(status.p, status.n);
+        st = st < 0 ? METATUNE_RUNTIME : st;
+        r.error = status;
+    }
     if (st < 0) {
         io_bad(io, 1, "row %zu: unknown status \"%.*s\"", at,
                (int)(status.n < 40 ? status.n : 40), status.p);

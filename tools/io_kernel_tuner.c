@@ -21,23 +21,13 @@ typedef struct kt_reader {
     const json_value *device;
 } kt_reader;
 
-static const struct { const char *word; metatune_status status; } words[] = {
-    {"InvalidConfig", METATUNE_CONSTRAINT},
-    {"CompilationFailedConfig", METATUNE_COMPILE},
-    {"RuntimeFailedConfig", METATUNE_RUNTIME},
-    {"CorrectnessFailedConfig", METATUNE_WRONG},
-    {"TimeoutConfig", METATUNE_TIMEOUT}
-};
-
+/* A word this does not know is a failure all the same. */
 static void failure(const json_value *word, metatune_record *r)
 {
-    size_t i;
-    r->status = METATUNE_RUNTIME;
+    int status = io_status_foreign(word->text, word->n);
+    r->status = status < 0 ? METATUNE_RUNTIME : (metatune_status)status;
     r->error.p = word->text;
     r->error.n = word->n;
-    for (i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (json_says(word, words[i].word))
-            r->status = words[i].status;
 }
 
 static void entry(void *user, json_value *e)

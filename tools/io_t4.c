@@ -10,8 +10,8 @@
    compile, runtime, correctness, constraints. A failure has no measurement and
    no runtimes, so no number can be taken for its time; reading, whatever
    number a file gives to a failure is left aside. Our finer status, the error
-   text and the rest are in "metatune" of each result; task and end lines in
-   "metatune" of the whole. A torn file gives every whole result. */
+   text and the rest are in "metatune" of each result; task and end lines, and
+   trials that never ran, in "metatune" of the whole. A torn file gives every whole result. */
 #include "io.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static const char *word_of(metatune_status status)
     for (i = 0; i < N_WORDS; i++)
         if (words[i].status == status)
             return words[i].word;
-    return "runtime"; /* invalid time, device lost, cancelled, not run */
+    return "runtime"; /* invalid time, device lost */
 }
 
 /* ------------------------------------------------------------- import */
@@ -289,7 +289,7 @@ int io_t4_write(io_export *x, io_logs *logs, cmd_text *t)
     while (io_logs_next(logs, &r, &line)) {
         if (!io_wanted(x, &r))
             continue;
-        if (r.kind != METATUNE_RECORD_TRIAL) {
+        if (!io_is_result(&r)) {
             cmd_text_add(t, "%s{\"at\":%zu,\"line\":", n++ ? ",\n" : "\n", at);
             cmd_text_bytes(t, line.p, line.n);
             cmd_text_add(t, "}");
@@ -299,7 +299,7 @@ int io_t4_write(io_export *x, io_logs *logs, cmd_text *t)
     cmd_text_add(t, "]},\n\"results\":[");
     io_logs_rewind(logs);
     for (n = 0; io_logs_next(logs, &r, &line);) {
-        if (!io_wanted(x, &r) || r.kind != METATUNE_RECORD_TRIAL)
+        if (!io_wanted(x, &r) || !io_is_result(&r))
             continue;
         json_pool_reset(&pool);
         cmd_text_add(t, n++ ? ",\n" : "\n");

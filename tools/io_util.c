@@ -290,6 +290,22 @@ int io_status_find(const char *p, size_t n)
     return -1;
 }
 
+int io_status_foreign(const char *p, size_t n)
+{
+    static const struct { const char *word; metatune_status status; } w[] = {
+        {"InvalidConfig", METATUNE_CONSTRAINT},
+        {"CompilationFailedConfig", METATUNE_COMPILE},
+        {"RuntimeFailedConfig", METATUNE_RUNTIME},
+        {"CorrectnessFailedConfig", METATUNE_WRONG},
+        {"TimeoutConfig", METATUNE_TIMEOUT}
+    };
+    size_t i;
+    for (i = 0; i < sizeof w / sizeof w[0]; i++)
+        if (strlen(w[i].word) == n && memcmp(w[i].word, p, n) == 0)
+            return (int)w[i].status;
+    return -1;
+}
+
 /* -------------------------------------------------------------- knobs */
 
 void io_knob_add(cmd_text *knobs, cmd_text *bools, const char *key,
@@ -518,13 +534,53 @@ void io_extra_write(cmd_text *t, json_pool *pool, const metatune_record *r,
     cmd_text_add(t, first ? "}" : "}}");
 }
 
-static void get_text(const json_value *x, const char *name, metatune_text *t)
+static unsigned hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? (unsigned)(c - '0')
+         : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10
+                                : (unsigned)(c - 'A') + 10;
+}
+
+/* A text of a record as the bytes it was made from: \u0080 to \u00ff stand
+   for bytes that were no UTF-8 (else they would be there as they are), and as
+   two bytes each they could push the end of an error over its limit. */
+static void get_text(json_pool *pool, const json_value *x, const char *name,
+                     metatune_text *t)
 {
     const json_value *v = json_get(x, name);
+    const char *raw, *end;
+    char *p;
+    size_t n = 0;
     if (!json_is(v, JSON_STRING))
         return;
-    t->p = v->text;
-    t->n = v->n;
+    p = (char *)json_pool_take(pool, 2 * v->n_raw + 1);
+    end = v->raw + v->n_raw - 1;
+    for (raw = v->raw + 1; raw < end;) {
+        const char *from = raw;
+        unsigned byte = 0;
+        metatune_text piece;
+        while (raw < end && byte < 0x80) {
+            byte = 0;
+            if (*raw != '\\') {
+                raw++;
+                continue;
+            }
+            if (raw[1] != 'u') {
+                raw += 2;
+                continue;
+            }
+            if (raw[2] == '0' && raw[3] == '0')
+                byte = hex_digit(raw[4]) << 4 | hex_digit(raw[5]);
+            raw += 6;
+        }
+        piece.p = from;
+        piece.n = (size_t)(raw - from) - (byte < 0x80 ? 0 : 6);
+        n += metatune_text_unescape(piece, p + n, 2 * piece.n + 1);
+        if (byte >= 0x80)
+            p[n++] = (char)(unsigned char)byte;
+    }
+    t->p = p;
+    t->n = n;
 }
 
 static void get_u32(const json_value *x, const char *name, uint32_t *out)
@@ -561,17 +617,17 @@ int io_extra_read(io_import *io, const json_value *x, metatune_record *r,
         return 0;
     json_u64(json_get(x, "trial"), &r->trial);
     json_u64(json_get(x, "seed"), &r->seed);
-    get_text(x, "run", &r->run);
+    get_text(&io->pool, x, "run", &r->run);
     get_u32(x, "batch", &r->batch);
     if (json_says(json_get(x, "trial_kind"), "confirm"))
         r->trial_kind = METATUNE_CONFIRM;
     get_u32(x, "repeat", &r->repeat);
     get_u32(x, "attempt", &r->attempt);
-    get_text(x, "strategy", &r->strategy);
-    get_text(x, "task", &r->task);
-    get_text(x, "target", &r->target);
-    get_text(x, "layer", &r->layer);
-    get_text(x, "error", &r->error);
+    get_text(&io->pool, x, "strategy", &r->strategy);
+    get_text(&io->pool, x, "task", &r->task);
+    get_text(&io->pool, x, "target", &r->target);
+    get_text(&io->pool, x, "layer", &r->layer);
+    get_text(&io->pool, x, "error", &r->error);
     get_hash(x, "space", &r->space);
     get_hash(x, "model", &r->model);
     v = json_get(x, "unit");
@@ -680,4 +736,11 @@ int io_wanted(const io_export *x, const metatune_record *record)
 {
     return (!x->task || io_text_is(record->task, x->task)) &&
            (!x->target || io_text_is(record->target, x->target));
+}
+
+int io_is_result(const metatune_record *record)
+{
+    return record->kind == METATUNE_RECORD_TRIAL &&
+           record->status != METATUNE_CANCELLED &&
+           record->status != METATUNE_NOT_RUN;
 }
