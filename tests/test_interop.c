@@ -510,7 +510,8 @@ static void test_csv_foreign(void)
     };
     static const char rows[] =
         "\xEF\xBB\xBF" "a,status,time_ms\r\n1,ok,2\r\n\r\n1,ok\r\n1,ok,2,3\r\n"
-        "1,odd,1\r\n5,CompilationFailedConfig,\r\n1,ok,abc\r\n1,ok,nan\r\n2,ok,-5\r\n3,,\r\n4,ok,0.2";
+        "1,odd,1\r\n5,CompilationFailedConfig,\r\n1,ok,abc\r\n1,ok,nan\r\n"
+        "2,ok,-5\r\n3,,\r\n4,ok,0.2";
     size_t i;
     io_import io;
     metatune_record r;

@@ -128,6 +128,14 @@ cat >"$T/kt.json" <<'END'
 "2": {"bx": 2, "time": "InvalidConfig"},
 "3": {"bx": 3, "ti
 END
+# the key that says T4 comes after 100 kB of others
+{ printf '{"metatune":{"lines":["'; head -c 100000 /dev/zero | tr '\0' x
+  printf '"]},"results":[{"configuration":{"a":1},"times":{},'
+  printf '"invalidity":"compile","correctness":0}]}'; } >"$T/late.json"
+ok "a late key" "$MT" import "$T/late.json" --out "$T/late.jsonl" --quiet
+echo '{"a": 1, "cached": 2}' >"$T/other.json"
+ok "other JSON" refused 2 "no format that is known" "$MT" import \
+    "$T/other.json" --out "$T/j.jsonl"
 ok "a torn cache" "$MT" import "$T/kt.json" --out "$T/kt.jsonl"
 ok "its two whole entries" sh -c 'test "$(wc -l <"$1")" -eq 2 &&
     head -n 1 "$1" | grep -q "\"value\":0.00325," &&

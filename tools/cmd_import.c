@@ -11,20 +11,18 @@
 typedef struct import_format {
     const char *name;
     int (*read)(io_import *io, const char *s, size_t n);
-    const char *mark[3];         /* all in the file's beginning: this format */
+    const char *key[4];          /* members that only its object has */
 } import_format;
 
-/* In the order in which marks are looked for. */
 static const import_format formats[] = {
-    {"t1", io_t1_read, {"\"ConfigurationSpace\"", NULL, NULL}},
-    {"autotvm", io_autotvm_read, {"\"input\"", "\"config\"", "\"result\""}},
-    {"kernel_tuner", io_kernel_tuner_read, {"\"cache\"", NULL, NULL}},
+    {"t1", io_t1_read, {"ConfigurationSpace", NULL, NULL, NULL}},
+    {"autotvm", io_autotvm_read, {"input", "config", "result", NULL}},
     {"kernel_tuner", io_kernel_tuner_read,
-     {"\"device_name\"", "\"kernel_name\"", NULL}},
-    {"t4", io_t4_read, {"\"results\"", NULL, NULL}},
-    {"csv", io_csv_read, {NULL, NULL, NULL}}
+     {"cache", "kernel_name", "tune_params_keys", "device_name"}},
+    {"t4", io_t4_read, {"results", NULL, NULL, NULL}},
+    {"csv", io_csv_read, {NULL, NULL, NULL, NULL}}
 };
-enum { N_FORMATS = sizeof formats / sizeof formats[0] };
+enum { N_FORMATS = sizeof formats / sizeof formats[0], CSV = N_FORMATS - 1 };
 
 typedef struct import_options {
     const char *path, *format, *out, *task, *target;
@@ -66,34 +64,56 @@ static int import_parse(import_options *o, int argc, char **argv)
     return st;
 }
 
-/* Whether the text's first 64 KiB hold the word. */
-static int marked(const char *s, size_t n, const char *mark)
+static const import_format *format_of_key(const char *key)
 {
-    size_t m = strlen(mark), i;
-    if (n > 65536)
-        n = 65536;
-    for (i = 0; i + m <= n; i++)
-        if (s[i] == mark[0] && memcmp(s + i, mark, m) == 0)
-            return 1;
-    return 0;
+    size_t i, k;
+    for (i = 0; i < N_FORMATS; i++)
+        for (k = 0; k < 4 && formats[i].key[k]; k++)
+            if (strcmp(formats[i].key[k], key) == 0)
+                return &formats[i];
+    return NULL;
+}
+
+/* What the file looks like: the first member that says so, of the object that
+   it begins with. Members before it may be large, and what follows torn. */
+static const import_format *format_guess(const char *s, size_t n)
+{
+    const import_format *found = NULL;
+    json_pool pool;
+    const char *key = NULL, *why;
+    size_t i = 0, n_key = 0;
+    memset(&pool, 0, sizeof pool);
+    if (n >= 3 && memcmp(s, "\xEF\xBB\xBF", 3) == 0)
+        i = 3;
+    for (json_space(s, n, &i); i < n && s[i] == '#'; json_space(s, n, &i)) {
+        found = format_of_key("input"); /* AutoTVM has comments */
+        while (i < n && s[i] != '\n')
+            i++;
+    }
+    if (i >= n || s[i] != '{')
+        return found ? found : &formats[CSV];
+    for (i++; !found && json_key(&pool, s, n, &i, &key, &n_key); i++) {
+        found = format_of_key(key);
+        if (found || !json_parse(&pool, s, n, &i, &why))
+            break;
+        json_space(s, n, &i);
+        if (i >= n || s[i] != ',')
+            break;
+        json_pool_reset(&pool);
+    }
+    json_pool_free(&pool);
+    return found;
 }
 
 static const import_format *format_of(const import_options *o, const char *s,
                                       size_t n)
 {
-    size_t i, k;
-    for (i = 0; i < N_FORMATS; i++) {
-        if (o->format) {
-            if (strcmp(o->format, formats[i].name) == 0)
-                return &formats[i];
-            continue;
-        }
-        for (k = 0; k < 3 && formats[i].mark[k]; k++)
-            if (!marked(s, n, formats[i].mark[k]))
-                break;
-        if (k == 3 || !formats[i].mark[k])
+    size_t i;
+    if (!o->format)
+        return format_guess(s, n);
+    for (i = 0; i < N_FORMATS; i++)
+        if (strcmp(o->format, formats[i].name) == 0)
             return &formats[i];
-    }
     return NULL;
 }
 
@@ -160,16 +180,19 @@ static int import_run(int argc, char **argv)
         free(bytes);
         return st;
     }
-    format = format_of(&o, bytes, n);
-    if (!format) {
-        free(bytes);
-        return cmd_fail(CMD_USAGE, "import: unknown --format \"%s\"; want "
-                        "t1, t4, autotvm, kernel_tuner or csv", o.format);
-    }
     if (!o.format && n > 5 && memcmp(bytes, "{\"v\":", 5) == 0) {
         free(bytes);
         return cmd_fail(CMD_USAGE, "import: %s is a log of metatune already; "
                         "see `metatune help records`", o.path);
+    }
+    format = format_of(&o, bytes, n);
+    if (!format) {
+        free(bytes);
+        if (!o.format)
+            return cmd_fail(CMD_USAGE, "import: nothing to take from %s: no "
+                            "format that is known here", o.path);
+        return cmd_fail(CMD_USAGE, "import: unknown --format \"%s\"; want "
+                        "t1, t4, autotvm, kernel_tuner or csv", o.format);
     }
     io.path = o.path;
     io.task = o.task;

@@ -1,8 +1,9 @@
 /* io_csv.c - tables: knob columns, then status, time_ms
 
    status is `ok` or a failure class in small letters (reading, another tool's
-   word for a failure will do); time_ms is empty unless it is ok. Every column is a knob but status, time_ms and those that other
-   tables may have: task, target, metatune. Cells follow RFC 4180: quotes
+   word for a failure will do); time_ms is empty unless it is ok. Every column
+   is a knob but status, time_ms and those that other tables may have: task,
+   target, metatune. Cells follow RFC 4180: quotes
    around commas, quotes and line ends, "" for a quote. A cell that reads as a
    JSON number or string is that; any other is a label.
 

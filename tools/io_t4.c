@@ -11,7 +11,8 @@
    no runtimes, so no number can be taken for its time; reading, whatever
    number a file gives to a failure is left aside. Our finer status, the error
    text and the rest are in "metatune" of each result; task and end lines, and
-   trials that never ran, in "metatune" of the whole. A torn file gives every whole result. */
+   trials that never ran, in "metatune" of the whole. A torn file gives every
+   whole result. */
 #include "io.h"
 
 #include <stdlib.h>
