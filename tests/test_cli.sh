@@ -124,6 +124,9 @@ ok "and says so in one line" grep -q 'cannot write the output' "$T/err"
 run layers
 ok "layers lists five networks" test \
     "$(sed 's,/.*,,' "$T/out" | sort -u | wc -l)" = 5
+run layers --json
+ok "layers --json: an object a line" test \
+    "$(grep -c '^{"net":.*"conv":"n=.*}$' "$T/out")" = "$(wc -l <"$T/out")"
 run layers --net resnet18
 spec=$(sed -n 's/^resnet18\/layer1 .*GFLOP  \([^ ]*\).*/\1/p' "$T/out")
 run tune --conv "$spec" --target fake --trials 2 --out "$T/spec" --json
