@@ -23,9 +23,9 @@
      metatune_problem problem = {0};         knobs, callbacks, model...
      metatune_config config = {0};           all defaults: 64 trials, seed 0
      size_t bytes = metatune_memsize(&config, &problem);
-     metatune_init(&tuner, &config, &problem, malloc(bytes), bytes);
+     metatune_init(&tuner, &config, &problem, malloc(bytes), bytes, &error);
      status = metatune_tune(&tuner);         BUDGET, EXHAUSTED, ...
-     metatune_best(&tuner, &best);           best.values[] are the knobs
+     metatune_best_get(&tuner, &best);       best.values[] are the knobs
 
    [M-CONFIG]
      METATUNE_REAL, METATUNE_STATIC, METATUNE_ASSERT  see metatune_encode.h
@@ -594,6 +594,7 @@ typedef struct metatune_history_entry {
     uint32_t repeat, attempt;
     metatune_status status;
     double value, build_s, run_s;
+    double same[2];              /* twice the sample, if all were the same */
 } metatune_history_entry;
 
 typedef struct metatune_history {
@@ -3550,6 +3551,12 @@ metatune_history_read(metatune_history *history,
         entry.value = record.value;
         entry.build_s = record.build_s;
         entry.run_s = record.run_s;
+        entry.same[0] = entry.same[1] = 0;
+        for (at = 1; at < record.n_samples; at++)
+            if (record.samples[at] < record.samples[0]
+                || record.samples[at] > record.samples[0]) break;
+        if (record.n_samples >= 2 && at == record.n_samples)
+            entry.same[0] = entry.same[1] = record.samples[0];
         at = mti_rec_search(history->entries, sorted, entry.hash, entry.kind,
                             entry.repeat);
         if (at == sorted && history->n == history->cap && history->n > sorted) {
@@ -5128,7 +5135,7 @@ static void mti_expect(metatune_tuner *t)
 static void mti_propose_model(metatune_tuner *t, metatune_encode_rng *rng,
                               uint32_t n)
 {
-    uint32_t random;
+    uint32_t random, refused = 0;
     uint16_t *d = t->move_digits;
     mti_fit(t);
     /* a wrong prior is widened, then dropped (RECIPE 6) */
@@ -5149,14 +5156,18 @@ static void mti_propose_model(metatune_tuner *t, metatune_encode_rng *rng,
     if (t->n_slots + random < n) /* the default setting may have a place */
         (void)mti_pick(t, n - random - t->n_slots);
     mti_fit(t);
-    while (t->n_slots < n && mti_sample(t, rng, d)) {
+    while (t->n_slots < n && refused < 256 && mti_sample(t, rng, d)) {
         /* random ones are predicted, too: records keep the model honest */
-        metatune_slot *s = mti_slot_add(t, d, METATUNE_EXPLORE);
+        metatune_slot *s;
         metatune_candidate c;
         memset(&c, 0, sizeof c);
         mti_embed(t, d, 1, t->move_phi, t->move_s0, t->move_ok);
-        if (!t->move_ok[0])
+        if (!t->move_ok[0]) { /* describe refused it: not proposed, ever */
+            mti_visited_add(t, metatune_setting_hash(d, t->n_knobs));
+            refused++;
             continue;
+        }
+        s = mti_slot_add(t, d, METATUNE_EXPLORE);
         c.s0 = t->move_s0[0];
         metatune_head_predict(&t->head, t->move_phi, &c.mu, &c.v);
         mti_slot_predict(t, s, &c);
@@ -5259,6 +5270,8 @@ static void mti_commit(metatune_tuner *t)
             if (s->status == METATUNE_OK)
                 t->confirm[s->top * t->cfg.confirm_repeat +
                            t->n_confirmed[s->top]++] = s->value;
+            else if (s->status == METATUNE_WRONG) /* no longer a winner */
+                t->point[t->top[s->top]].value = 0;
             continue;
         }
         mti_point_add(t, s, t->slot_digits + (size_t)i * t->n_knobs);
@@ -5641,7 +5654,7 @@ METATUNE_API metatune_status metatune_best_get(metatune_tuner *tuner,
         for (i = 0; i < t->n_top; i++) {
             uint32_t n = t->n_confirmed[i];
             double median;
-            if (!n)
+            if (!n || !(t->point[t->top[i]].value > 0))
                 continue;
             memcpy(sorted, t->confirm + i * t->cfg.confirm_repeat,
                    n * sizeof *sorted);
@@ -5824,6 +5837,10 @@ static int mti_recall(metatune_tuner *t, const metatune_trial *trial,
     result->value = e->value;
     result->build_s = e->build_s;
     result->run_s = e->run_s;
+    if (e->same[0] > 0) { /* exact then, exact now: the same confirmations */
+        result->samples = e->same;
+        result->n_samples = 2;
+    }
     return 1;
 }
 #endif

@@ -317,7 +317,10 @@ static void task_recall(const tune_state *s, const metatune_problem *problem,
         if (r.kind == METATUNE_RECORD_TASK) {
             row->naive_s = r.naive_s;
             row->default_s = r.default_s;
-            *final_s = unknown_number(&r, "\"tuned_s\":");
+            /* the end of another search says nothing of this one */
+            *final_s = r.seed == s->options->seed &&
+                               same_text(r.strategy, s->options->strategy_name)
+                           ? unknown_number(&r, "\"tuned_s\":") : 0;
         } else if (r.kind == METATUNE_RECORD_TRIAL) {
             *final_s = 0;
         }
