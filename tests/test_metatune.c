@@ -882,6 +882,70 @@ static void test_confirm_beats_luck(void)
     CHECK(loss[1] < 0.75 * loss[0]);
 }
 
+static metatune_status wrong_confirms(fake *f, const metatune_trial *t)
+{
+    (void)f;
+    return t->kind == METATUNE_CONFIRM && t->repeat ? METATUNE_WRONG
+                                                    : METATUNE_OK;
+}
+
+/* What is wrong when looked at again must not win, however fast. */
+static void test_confirm_wrong(void)
+{
+    fake f;
+    fake_tuner ft;
+    metatune_problem p;
+    metatune_best best;
+    metatune_config c = small_config(3, METATUNE_STRATEGY_RANDOM);
+    uint32_t i;
+    fake_init(&f, 64);
+    f.noise = 0.05;
+    f.fail = wrong_confirms;
+    p = fake_problem(&f);
+    fake_open(&ft, &c, &p);
+    metatune_tune(&ft.t);
+    CHECK_INT(metatune_best_get(&ft.t, &best), METATUNE_OK);
+    CHECK_INT(best.confirmed, 0); /* all three were unmasked: the fourth */
+    for (i = 0; i < ft.t.n_top; i++)
+        CHECK(best.hash != ft.t.point[ft.t.top[i]].hash);
+    fake_close(&ft);
+}
+
+static metatune_status picky_describe(void *user,
+                                      const metatune_problem *problem,
+                                      const int64_t *values,
+                                      metatune_encode_nest *nest)
+{
+    return values[0] >= 8 ? METATUNE_BAD_NEST
+                          : fake_describe(user, problem, values, nest);
+}
+
+static metatune_status fail_if_refused(fake *f, const metatune_trial *t)
+{
+    (void)f;
+    CHECK(t->values[0] < 8); /* describe refused it */
+    return METATUNE_OK;
+}
+
+static void test_describe_refuses(void)
+{
+    uint64_t seed;
+    for (seed = 0; seed < 4; seed++) {
+        fake f;
+        fake_tuner ft;
+        metatune_problem p;
+        metatune_config c = small_config(seed, METATUNE_STRATEGY_MODEL);
+        fake_init(&f, 64);
+        f.fail = fail_if_refused;
+        p = fake_problem(&f);
+        p.describe = picky_describe;
+        fake_open(&ft, &c, &p);
+        CHECK_INT(metatune_tune(&ft.t), METATUNE_BUDGET);
+        CHECK_INT(fake_distinct(&f), 64);
+        fake_close(&ft);
+    }
+}
+
 /* ----------------------------------------------------------- the search */
 
 static void test_predictions_are_of_the_unit(void)
@@ -1703,6 +1767,8 @@ int main(void)
     RUN(test_cancel);
     RUN(test_best_while_open);
     RUN(test_confirm_beats_luck);
+    RUN(test_confirm_wrong);
+    RUN(test_describe_refuses);
     RUN(test_predictions_are_of_the_unit);
     RUN(test_capacities);
 #ifndef METATUNE_NO_RECORDS
