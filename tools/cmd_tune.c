@@ -382,6 +382,9 @@ static void alternate(tune_state *s, tune_row *row)
         row->default_s = median(d, nd);
     if (nt == TUNE_ALTERNATE)
         row->tuned_s = median(t, nt);
+    /* a winner that cannot run again is none: the default, if that can */
+    if (nt == 0 && !cmd_interrupted)
+        row->tuned_s = nd > 0 ? row->default_s : 0;
     /* luck made a winner that does not win: keep what is known to work */
     if (nd == TUNE_ALTERNATE && nt == TUNE_ALTERNATE &&
         row->tuned_s > row->default_s)
