@@ -10,6 +10,11 @@
 #   make bench-core      speed of the headers (SHORT=1 for a quick look)
 #   make pretrain        meta-train the shipped prior from the shipped data
 #   make prior           measure on this machine, then meta-train from that
+#   make bench-conv      kernels tuned, then timed against oneDNN, XNNPACK and
+#                        OpenBLAS (SHORT=1: 12 layers in 8 minutes; FRESH=1
+#                        tunes again; NETS="resnet18" CONV_TRIALS=64)
+#   make bench-conv-threads   the gain by a second thread, against oneDNN's
+#   make bench-conv-deep      64 trials against 1,000 on eight layers
 #   make bench-lookup    speed of lookup tables
 #   make bench-records   speed of record logs
 #   make examples        build and run the teaching path, examples/01 to 07
@@ -31,7 +36,7 @@ WARN = -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow \
        -Wmissing-prototypes -Wstrict-prototypes
 INCLUDE = -I. -Itools -Itools/targets
 DEPS = -MMD -MP
-LIBS = -lm
+LIBS = -lm -pthread
 # dlopen lives in libc nowadays, in libdl before
 LIBDL := $(shell mkdir -p build && echo 'int main(void){return 0;}' \
            > build/dl.c && $(CC) build/dl.c -o build/dl.out -ldl \
@@ -73,7 +78,7 @@ endif
 SCRIPT_TESTS = tests/test_cli.sh tests/test_readme.sh tests/test_lookup.sh \
                tests/test_report.sh tests/test_interop.sh
 HOST_TESTS := $(patsubst tests/%.c,build/%,$(wildcard tests/test_host.c \
-                tests/test_interop.c))
+                tests/test_kernels.c tests/test_interop.c tests/test_export.c))
 
 export METATUNE_SHARED ?= ../shared
 
@@ -107,11 +112,12 @@ build/test_%_double: tests/test_%.c
 	$(CC) -std=c99 $(CFLAGS) $(CPPFLAGS) $(WARN) $(INCLUDE) $(DEPS) \
 	    -DMETATUNE_REAL=double -o $@ $< $(LDFLAGS) $(LIBS)
 
-build/test_host: tests/test_host.c $(TARGET_OBJ)
+build/test_host build/test_kernels: build/test_%: tests/test_%.c $(TARGET_OBJ)
 	$(CC) -std=gnu99 $(CFLAGS) $(CPPFLAGS) $(WARN) $(INCLUDE) $(DEPS) -o $@ \
 	    $< $(TARGET_OBJ) $(LDFLAGS) $(LIBS) $(LIBDL)
 
-build/test_interop: tests/test_interop.c $(TOOL_OBJ)
+build/test_interop build/test_export: build/test_%: tests/test_%.c \
+                                      $(TOOL_OBJ)
 	$(CC) -std=gnu99 $(CFLAGS) $(CPPFLAGS) $(WARN) $(INCLUDE) $(DEPS) -o $@ \
 	    $< $(filter-out build/obj/tools/metatune.o,$(TOOL_OBJ)) $(LDFLAGS) \
 	    $(LIBS) $(LIBDL)
@@ -142,9 +148,55 @@ bench-core: build/bench_core_o2 build/bench_core_native
 	@build/bench_core_o2 "-O2, baseline" $(if $(SHORT),--short)
 	@build/bench_core_native "-O3 -march=native" $(if $(SHORT),--short)
 
+# tuned kernels against libraries: those that are installed, which is looked
+# up only when this is the goal
+CONV_BENCH = build/bench_conv/bench_conv
+CONV_SRC = $(addprefix tools/bench/bench_,conv.c ours.c report.c time.c)
+ifneq ($(filter bench-conv% $(CONV_BENCH),$(MAKECMDGOALS)),)
+HASH := \#
+# header, statement, flags, libraries
+have = $(shell mkdir -p build && printf '%s\n' '$(HASH)include <$(1)>' \
+         'int main(void) { $(2); return 0; }' > build/have.c && \
+         $(CC) $(3) build/have.c -o build/have.out $(4) 2>/dev/null && echo 1)
+BLAS_CFLAGS := $(shell pkg-config --cflags openblas 2>/dev/null)
+BLAS_LIBS := $(or $(shell pkg-config --libs openblas 2>/dev/null),-lopenblas)
+ifneq ($(call have,dnnl.h,dnnl_version(),,-ldnnl),)
+CONV_SRC += tools/bench/bench_onednn.c
+RIVAL_FLAGS += -DBENCH_HAVE_ONEDNN
+RIVAL_LIBS += -ldnnl
+endif
+ifneq ($(call have,xnnpack.h,xnn_initialize(0),,-lXNNPACK -lpthreadpool),)
+CONV_SRC += tools/bench/bench_xnnpack.c
+RIVAL_FLAGS += -DBENCH_HAVE_XNNPACK
+RIVAL_LIBS += -lXNNPACK -lpthreadpool
+endif
+ifneq ($(call have,cblas.h,openblas_set_num_threads(1),$(BLAS_CFLAGS),$(BLAS_LIBS)),)
+CONV_SRC += tools/bench/bench_openblas.c
+RIVAL_FLAGS += -DBENCH_HAVE_OPENBLAS $(BLAS_CFLAGS)
+RIVAL_LIBS += $(BLAS_LIBS)
+endif
+endif
+
+build/bench_conv/rivals.stamp: FORCE
+	@mkdir -p $(@D)
+	@echo '$(RIVAL_FLAGS)' | cmp -s - $@ || echo '$(RIVAL_FLAGS)' > $@
+
+$(CONV_BENCH): $(CONV_SRC) $(wildcard tools/bench/*.h) $(HEADERS) \
+               $(TOOL_OBJ) build/bench_conv/rivals.stamp
+	$(CC) -std=gnu99 -O2 $(CPPFLAGS) $(WARN) $(INCLUDE) $(RIVAL_FLAGS) \
+	    -o $@ $(CONV_SRC) \
+	    $(filter-out build/obj/tools/metatune.o,$(TOOL_OBJ)) $(LDFLAGS) \
+	    $(RIVAL_LIBS) $(LIBS) $(LIBDL) -lpthread
+
+bench-conv bench-conv-threads bench-conv-deep: build/metatune $(CONV_BENCH)
+	@CC='$(firstword $(CC))' SHORT='$(SHORT)' FRESH='$(FRESH)' \
+	    NETS='$(NETS)' TRIALS='$(CONV_TRIALS)' \
+	    sh tools/bench/bench_conv.sh \
+	    $(if $(filter bench-conv,$@),best,$(@:bench-conv-%=%))
+
 # the shipped prior, again from the shipped measurements (about a minute)
 STEPS ?= 4000
-PRIOR_DATA ?= tools/data/host_avx512.txt
+PRIOR_DATA ?= tools/data/host_avx512_nchwc.txt tools/data/host_avx512_nchw.txt
 pretrain: build/metatune
 	@mkdir -p build/prior examples/pretrained
 	build/metatune train $(PRIOR_DATA) --steps $(STEPS) --seed 0 \
@@ -204,6 +256,6 @@ clean:
 
 FORCE:
 .PHONY: all tune test test-core test-tools strict bench-core pretrain prior install \
-        uninstall examples bench-lookup bench-records clean FORCE
+        bench-conv bench-conv-threads bench-conv-deep uninstall examples bench-lookup bench-records clean FORCE
 
 -include $(wildcard build/*.d build/examples/*.d) $(TOOL_OBJ:.o=.d)

@@ -42,6 +42,8 @@
      Order      the proposals of batch b are a function of the seed and of the
                 results of batches < b in trial-id order. Tells inside a batch
                 take effect at the next ask: their order does not matter.
+     Repair     where most settings break a constraint, a repair() callback
+                bends drawn and mutated ones into valid ones.
      Value      what is minimised: seconds, cycles or instructions, > 0.
      Speed      the model's unit: y = log2(t0 / t), t0 the analytic bound.
      Memory     one block a tuner, said by metatune_memsize; never more.
@@ -324,6 +326,18 @@ typedef metatune_status (*metatune_describe_fn)(
 typedef int (*metatune_valid_fn)(void *user,
                                  const struct metatune_problem *problem,
                                  const int64_t *values);
+/* Change values, in place, into a valid setting near by; 0 = could not. Called
+   before valid() on settings that were drawn or mutated: where constraints are
+   many most of them would be thrown away otherwise. Deterministic, a function
+   of values alone; what it leaves must be in the knobs' lists. A setting it
+   leaves outside of them, not valid or proposed before does not count: the one
+   that was drawn is looked at instead. Never called on the default setting, on
+   what a log holds or when settings are counted, so a small space is still
+   searched to its end. STRATEGY_RANDOM is then uniform over repaired draws, no
+   longer over the valid settings: many draws may lead to one. */
+typedef int (*metatune_repair_fn)(void *user,
+                                  const struct metatune_problem *problem,
+                                  int64_t *values);
 /* Measure n trials (n = 1 is always legal) into results (n), zeroed before.
    results[i].status is NOT_RUN on entry: leave it for what was not measured.
    With a compile callback, only those that compiled come here. The first
@@ -363,6 +377,7 @@ typedef struct metatune_problem {
     void *user;                  /* handed to every callback */
     metatune_describe_fn describe; /* needed by STRATEGY_MODEL */
     metatune_valid_fn valid;     /* optional */
+    metatune_repair_fn repair;   /* optional */
     metatune_measure_fn compile; /* optional split */
     metatune_measure_fn measure; /* needed by metatune_tune */
     metatune_write_fn write;     /* optional */
@@ -440,6 +455,12 @@ typedef struct metatune_summary {
     char first_error[96];        /* cut, printable */
     char top_error[96];          /* text of the most frequent class */
     int32_t reference_suspect;   /* > 90 % of >= 10 results are WRONG */
+    uint64_t looked;             /* times a setting's validity was asked */
+    uint64_t described;          /* times the model could read a setting */
+    uint64_t undescribed;        /* times it could not: describe() or its nest
+                                    was refused; without any described the
+                                    model never worked */
+    metatune_status first_undescribed; /* the first refusal; OK = none */
 } metatune_summary;
 
 typedef struct metatune_tuner metatune_tuner;
@@ -456,8 +477,16 @@ metatune_init(metatune_tuner *tuner, const metatune_config *cfg,
 
 /* Up to n trials into trials (n), *count of them. A new batch is proposed only
    when the last is told: before, what is left of it is handed out, then WAIT.
-   OK with *count >= 1, WAIT, or the end: BUDGET, EXHAUSTED, EMPTY_SPACE,
-   NO_VALID, CANCELLED. */
+   OK with *count >= 1, WAIT, or the end:
+     BUDGET       trials, seconds or patience used up
+     EXHAUSTED    nothing new was found any more: every setting was proposed,
+                  or in a space above 2^21 settings that many were counted
+                  after 512 draws, or describe() refused 256 in one batch
+     EMPTY_SPACE  every setting was counted and valid() takes none
+     NO_VALID     only failures, max_failures of them or all there are; or
+                  nothing was measured: summary.looked settings were looked at
+                  and none was valid, or describe() refused those that were
+     CANCELLED    and whatever else metatune_stop was told */
 METATUNE_API metatune_status metatune_ask(metatune_tuner *tuner,
                                           metatune_trial *trials, size_t n,
                                           size_t *count);
@@ -790,6 +819,7 @@ struct metatune_tuner {
     uint64_t space_hash;
     uint32_t n_knobs, total;     /* explore budget, clamped */
     uint32_t n_legal;            /* valid settings, if counted */
+    int32_t counted;             /* all were looked at, none valid and new */
     /* proposals remembered: a ring of hashes and an index into it */
     uint64_t *visited;           /* (cap_visited) */
     uint32_t *index;             /* (n_index) ring position + 1, 0 = free */
@@ -4582,8 +4612,12 @@ METATUNE_API metatune_status metatune_quarantine(metatune_tuner *tuner,
                                                  const uint16_t *digits)
 {
     metatune_tuner *t = tuner;
-    uint64_t hash = metatune_setting_hash(digits, t->n_knobs);
-    uint32_t i, cap = sizeof t->quarantine / sizeof t->quarantine[0];
+    uint64_t hash;
+    uint32_t i, cap;
+    if (!t || !digits)
+        return METATUNE_BAD_ARG;
+    hash = metatune_setting_hash(digits, t->n_knobs);
+    cap = sizeof t->quarantine / sizeof t->quarantine[0];
     for (i = 0; i < t->n_quarantine; i++)
         if (t->quarantine[i] == hash)
             return METATUNE_OK;
@@ -4597,6 +4631,7 @@ METATUNE_API metatune_status metatune_quarantine(metatune_tuner *tuner,
 
 static int mti_valid(metatune_tuner *t, const uint16_t *digits)
 {
+    t->sum.looked++;
     if (!t->problem.valid)
         return 1;
     metatune_space_values(t->problem.knobs, t->n_knobs, digits, t->values);
@@ -4610,6 +4645,36 @@ static void mti_random_digits(const metatune_tuner *t,
     for (k = 0; k < t->n_knobs; k++)
         digits[k] = (uint16_t)metatune_encode_rng_below(
             rng, t->problem.knobs[k].n_values);
+}
+
+/* New (from = NULL), or another one than `from`; and valid. */
+static int mti_usable(metatune_tuner *t, const uint16_t *digits,
+                      const uint16_t *from)
+{
+    if (from ? memcmp(digits, from, t->n_knobs * sizeof *digits) == 0
+             : mti_visited(t, metatune_setting_hash(digits, t->n_knobs)))
+        return 0;
+    return mti_valid(t, digits);
+}
+
+/* A setting that was drawn, or mutated from another one: what the caller's
+   repair makes of it, or else itself, if that is usable. */
+static int mti_settle(metatune_tuner *t, uint16_t *digits,
+                      const uint16_t *from)
+{
+    const metatune_problem *p = &t->problem;
+    uint16_t better[METATUNE_MAX_KNOBS];
+    if (p->repair) {
+        metatune_space_values(p->knobs, t->n_knobs, digits, t->values);
+        if (p->repair(p->user, p, t->values) &&
+            !metatune_space_digits(p->knobs, t->n_knobs, t->values, better) &&
+            memcmp(better, digits, t->n_knobs * sizeof *digits) != 0 &&
+            mti_usable(t, better, from)) {
+            memcpy(digits, better, t->n_knobs * sizeof *digits);
+            return 1;
+        }
+    }
+    return mti_usable(t, digits, from);
 }
 
 /* Next setting in counting order; 0 after the last. */
@@ -4629,8 +4694,9 @@ static int mti_next_digits(const metatune_tuner *t, uint16_t *digits)
 #define MTI_REJECT_TRIES 512u        /* random draws before counting */
 #define MTI_COUNT_STEPS 2097152u     /* settings looked at when counting */
 
-/* A valid setting that is not visited, uniformly while rejection works; else
-   the next one in counting order from a random start. 0 = none found. */
+/* A valid setting that is not visited, uniformly over (repaired) draws while
+   rejection works; else the next one in counting order from a random start.
+   0 = none found; t->counted says whether it looked at all of them. */
 static int mti_sample(metatune_tuner *t, metatune_encode_rng *rng,
                       uint16_t *digits)
 {
@@ -4638,8 +4704,7 @@ static int mti_sample(metatune_tuner *t, metatune_encode_rng *rng,
     double steps = t->space_size;
     for (i = 0; i < MTI_REJECT_TRIES; i++) {
         mti_random_digits(t, rng, digits);
-        if (!mti_visited(t, metatune_setting_hash(digits, t->n_knobs)) &&
-            mti_valid(t, digits))
+        if (mti_settle(t, digits, NULL))
             return 1;
     }
     if (steps > MTI_COUNT_STEPS)
@@ -4647,10 +4712,10 @@ static int mti_sample(metatune_tuner *t, metatune_encode_rng *rng,
     for (i = 0; i < (uint32_t)steps; i++) {
         if (!mti_next_digits(t, digits))
             memset(digits, 0, t->n_knobs * sizeof *digits);
-        if (!mti_visited(t, metatune_setting_hash(digits, t->n_knobs)) &&
-            mti_valid(t, digits))
+        if (mti_usable(t, digits, NULL))
             return 1;
     }
+    t->counted = steps >= t->space_size;
     return 0;
 }
 
@@ -4678,9 +4743,8 @@ static uint32_t mti_total_clamp(metatune_tuner *t)
 
 /* --------------------------------------------------- predicting settings */
 
-/* Describe and encode a setting into graph i. */
-static metatune_status mti_encode(metatune_tuner *t, const uint16_t *digits,
-                                  uint32_t i)
+static metatune_status mti_graph(metatune_tuner *t, const uint16_t *digits,
+                                 uint32_t i)
 {
     const metatune_problem *p = &t->problem;
     const metatune_encode_skeleton *sk = NULL;
@@ -4697,12 +4761,32 @@ static metatune_status mti_encode(metatune_tuner *t, const uint16_t *digits,
     return metatune_encode_graph_fill(&t->graph[i], &t->nest, sk, p->device);
 }
 
+static void mti_undescribed(metatune_tuner *t, metatune_status st, uint32_t n)
+{
+    if (!t->sum.undescribed)
+        t->sum.first_undescribed = st;
+    t->sum.undescribed += n;
+}
+
+/* Describe and encode a setting into graph i. */
+static metatune_status mti_encode(metatune_tuner *t, const uint16_t *digits,
+                                  uint32_t i)
+{
+    metatune_status st = mti_graph(t, digits, i);
+    if (st)
+        mti_undescribed(t, st, 1);
+    else
+        t->sum.described++;
+    return st;
+}
+
 /* phi and s0 = -log2 t0 of n <= gnn_batch settings; ok[i] = 0 where the
    description was refused. */
 static void mti_embed(metatune_tuner *t, const uint16_t *digits, uint32_t n,
                       metatune_real *phi, double *s0, int32_t *ok)
 {
     uint32_t i, m = 0;
+    metatune_status st = METATUNE_OK;
     size_t d = (size_t)t->width;
     for (i = 0; i < n; i++) {
         ok[i] = mti_encode(t, digits + (size_t)i * t->n_knobs, m) ==
@@ -4713,9 +4797,13 @@ static void mti_embed(metatune_tuner *t, const uint16_t *digits, uint32_t n,
         t->graph_at[m] = &t->graph[m];
         m++;
     }
-    if (m && metatune_gnn_forward(&t->net, t->model.params, t->graph_at, m,
-                                  phi)) {
+    if (m)
+        st = metatune_gnn_forward(&t->net, t->model.params, t->graph_at, m,
+                                  phi);
+    if (st) {
         memset(ok, 0, n * sizeof *ok);
+        mti_undescribed(t, st, m);
+        t->sum.described -= m;
         return;
     }
     for (i = n; i-- > 0 && m < n;) /* spread the rows to their settings */
@@ -4861,21 +4949,20 @@ static void mti_draft(metatune_tuner *t, metatune_encode_rng *rng)
     if (all)
         memset(d, 0, t->n_knobs * sizeof *d);
     for (i = 0; i < limit && tries; i++) {
-        uint64_t hash;
         if (all) {
             if (i && !mti_next_digits(t, d))
                 break;
+            if (!mti_usable(t, d, NULL))
+                continue;
         } else {
             mti_random_digits(t, rng, d);
-        }
-        hash = metatune_setting_hash(d, t->n_knobs);
-        if (mti_visited(t, hash) || !mti_valid(t, d))
-            continue;
-        if (!all)
+            if (!mti_settle(t, d, NULL))
+                continue;
             tries--;
+        }
         if (mti_encode(t, d, 0))
             continue;
-        (void)mti_pool_add(t, d, hash,
+        (void)mti_pool_add(t, d, metatune_setting_hash(d, t->n_knobs),
                            metatune_encode_rng_below(rng, 40) == 0
                                ? 1e30 : -log2(t->graph[0].t0_s));
     }
@@ -4996,7 +5083,7 @@ static void mti_anneal(metatune_tuner *t, metatune_encode_rng *rng)
                 do { /* moves that break a constraint are drawn again */
                     memcpy(to, from, row);
                     mti_mutate(t, rng, to);
-                } while (!mti_valid(t, to) && ++tries < 8);
+                } while (!mti_settle(t, to, from) && ++tries < 8);
                 if (tries == 8)
                     memcpy(to, from, row);
             }
@@ -5390,7 +5477,10 @@ static void mti_propose(metatune_tuner *t)
             if (t->n_slots)
                 return;
             /* nothing left that is valid and new */
-            reason = t->n_told ? METATUNE_EXHAUSTED : METATUNE_EMPTY_SPACE;
+            /* empty is said only of what was counted to the end */
+            reason = t->n_told ? METATUNE_EXHAUSTED
+                     : t->counted && !t->n_visited ? METATUNE_EMPTY_SPACE
+                                                   : METATUNE_NO_VALID;
         }
         if (!t->n_valid && t->n_told)
             reason = METATUNE_NO_VALID;
@@ -5551,13 +5641,13 @@ METATUNE_API metatune_status metatune_tell(metatune_tuner *tuner, uint64_t id,
 
 METATUNE_API metatune_status metatune_done(const metatune_tuner *tuner)
 {
-    return tuner->end;
+    return tuner ? tuner->end : METATUNE_BAD_ARG;
 }
 
 METATUNE_API void metatune_stop(metatune_tuner *tuner, metatune_status reason)
 {
     metatune_tuner *t = tuner;
-    if (t->end)
+    if (!t || t->end)
         return;
     mti_slots_drop(t, MTI_OPEN); /* what was told counts for best() */
     mti_commit(t);
@@ -5694,6 +5784,11 @@ METATUNE_API metatune_status metatune_best_get(metatune_tuner *tuner,
 METATUNE_API void metatune_summary_get(const metatune_tuner *tuner,
                                        metatune_summary *summary)
 {
+    if (!summary)
+        return;
+    memset(summary, 0, sizeof *summary);
+    if (!tuner)
+        return;
     *summary = tuner->sum;
     summary->end = tuner->end;
     summary->think_s = tuner->think_s;

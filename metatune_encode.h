@@ -100,9 +100,12 @@ typedef enum metatune_status {
     METATUNE_NOT_RUN = 9,       /* not measured: costs nothing, comes again */
     /* the end of a search */
     METATUNE_BUDGET = 20,       /* trials or seconds used up */
-    METATUNE_EXHAUSTED = 21,    /* every setting was proposed */
-    METATUNE_EMPTY_SPACE = 22,  /* no setting satisfies the constraints */
-    METATUNE_NO_VALID = 23,     /* many failures and nothing valid */
+    METATUNE_EXHAUSTED = 21,    /* no new setting is left, or can be found */
+    METATUNE_EMPTY_SPACE = 22,  /* no setting satisfies the constraints: all
+                                   were looked at */
+    METATUNE_NO_VALID = 23,     /* many failures and nothing valid; or a space
+                                   too large to count, and nothing valid in
+                                   what was looked at */
     METATUNE_WAIT = 24,         /* ask: trials of this batch still untold */
     /* refusals */
     METATUNE_BAD_ARG = 40,      /* NULL or an impossible argument */
@@ -694,10 +697,10 @@ static const mti_enc_status_row mti_enc_statuses[] = {
     {METATUNE_CANCELLED, "CANCELLED", "stopped by the caller"},
     {METATUNE_NOT_RUN, "NOT_RUN", "not measured"},
     {METATUNE_BUDGET, "BUDGET", "the budget is used up"},
-    {METATUNE_EXHAUSTED, "EXHAUSTED", "every setting was proposed"},
+    {METATUNE_EXHAUSTED, "EXHAUSTED", "no new setting is left to propose"},
     {METATUNE_EMPTY_SPACE, "EMPTY_SPACE",
      "no setting satisfies the constraints"},
-    {METATUNE_NO_VALID, "NO_VALID", "every measurement failed"},
+    {METATUNE_NO_VALID, "NO_VALID", "no valid setting was found"},
     {METATUNE_WAIT, "WAIT", "results of the batch are outstanding"},
     {METATUNE_BAD_ARG, "BAD_ARG", "an argument is missing or impossible"},
     {METATUNE_BAD_CONFIG, "BAD_CONFIG", "a config field is out of its range"},
@@ -2542,12 +2545,20 @@ static int32_t mti_enc_word_int(const char *p, size_t n)
     return v > INT32_MAX ? -1 : (int32_t)v;
 }
 
+static metatune_status mti_enc_twice(metatune_error *error, const char *field)
+{
+    return mti_enc_refuse(error, METATUNE_PARSE, field,
+                          "given once (stride, pad and dil set all of their "
+                          "kind: first)");
+}
+
 METATUNE_API metatune_status
 metatune_encode_conv2d_parse(const char *text, metatune_encode_conv2d *conv,
                              metatune_error *error)
 {
     metatune_encode_conv2d v;
     uint32_t seen = 0; /* bit i: field i was given */
+    uint32_t given = 0; /* by its own name */
     const char *p = text;
     size_t i;
     if (!text || !conv)
@@ -2576,6 +2587,9 @@ metatune_encode_conv2d_parse(const char *text, metatune_encode_conv2d *conv,
         if (which >= 0) {
             int32_t t =
                 mti_enc_word_find(value, nv, mti_enc_dtype_names, 7);
+            if (seen & (uint32_t)1 << (24 + which))
+                return mti_enc_twice(error, mti_enc_dtype_fields[which]);
+            seen |= (uint32_t)1 << (24 + which);
             if (t < 0)
                 return mti_enc_refuse(error, METATUNE_PARSE,
                                       mti_enc_dtype_fields[which],
@@ -2585,6 +2599,9 @@ metatune_encode_conv2d_parse(const char *text, metatune_encode_conv2d *conv,
             continue;
         }
         if (mti_enc_word(name, nn, "layout")) {
+            if (seen & (uint32_t)1 << 27)
+                return mti_enc_twice(error, "layout");
+            seen |= (uint32_t)1 << 27;
             v.layout = mti_enc_word_find(value, nv, mti_enc_layout_names, 3);
             if (v.layout < 0)
                 return mti_enc_refuse(error, METATUNE_PARSE, "layout",
@@ -2594,6 +2611,10 @@ metatune_encode_conv2d_parse(const char *text, metatune_encode_conv2d *conv,
         number = mti_enc_word_int(value, nv);
         if (mti_enc_word(name, nn, "block") ||
             mti_enc_word(name, nn, "fused")) {
+            bits = (uint32_t)1 << (*name == 'b' ? 28 : 29);
+            if (seen & bits)
+                return mti_enc_twice(error, *name == 'b' ? "block" : "fused");
+            seen |= bits;
             if (number < 0)
                 return mti_enc_refuse(error, METATUNE_PARSE,
                                       *name == 'b' ? "block" : "fused",
@@ -2610,6 +2631,11 @@ metatune_encode_conv2d_parse(const char *text, metatune_encode_conv2d *conv,
                        mti_enc_word(name, nn, "dil")) &&
                       memcmp(f->name, name, nn) == 0;
             if (all || mti_enc_word(name, nn, f->name)) {
+                /* one side may follow its whole kind: pad=1,pad_left=0 */
+                if ((all ? seen : given) & (uint32_t)1 << i)
+                    return mti_enc_twice(error, f->name);
+                if (!all)
+                    given |= (uint32_t)1 << i;
                 if (number < 0)
                     return mti_enc_refuse(error, METATUNE_PARSE, f->name,
                                           "a whole number below 2^31");

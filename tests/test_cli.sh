@@ -80,7 +80,14 @@ done
     bad 2 '' tune --conv c=8,h=6,k=8,r=3,sride=1 $fake
     bad 2 '' tune --conv c=99999999999,h=6,k=8,r=3 $fake
     bad 2 '' tune --conv nonsense $fake
-    bad 2 'not supported' tune --conv c=8,h=6,k=8,r=3,pad=1,groups=8 $fake
+    bad 2 'has kernels for f32' tune --conv c=8,h=6,k=8,r=3,in=f16,out=f16 $fake
+    bad 2 'not supported' tune --conv $good,fused=1 $fake
+    bad 2 'block is 8, want 16' tune --conv $good,layout=nchwc,block=8 $fake
+    bad 2 'block is 16, want 8' tune --conv $good,layout=nchwc,block=16 \
+        --lanes 8 $fake
+    bad 2 'nchwc, nchw or nhwc' tune --conv $good --layout rows $fake
+    bad 2 'f32 or i8' tune --conv $good --dtype f64 $fake
+    bad 2 '16, 8, 4 or 1' tune --conv $good --lanes 3 $fake
     bad 2 'layer1' tune --layer resnet18/layr1 $fake
     bad 2 'resnet18' tune --net resnet81 $fake
     bad 2 'nothing to tune' tune $fake
@@ -90,7 +97,8 @@ done
     bad 2 'trials wants a value' tune --conv $good $fake --trials
     bad 2 'batch' tune --conv $good --batch 0 $fake
     bad 2 'batch' tune --conv $good --batch 65 $fake
-    bad 2 'threads' tune --conv $good --threads 2 $fake
+    bad 2 'threads' tune --conv $good --threads 0 $fake
+    bad 2 'threads' tune --conv $good --threads 9 $fake
     bad 2 'time' tune --conv $good --time nan $fake
     bad 2 'strategy' tune --conv $good --strategy luck $fake
     bad 2 'unknown option --trails' tune --conv $good --trails 4 $fake
@@ -122,9 +130,35 @@ ok "and says so in one line" grep -q 'cannot write the output' "$T/err"
 
 # -------------------------------------------------------------- layers
 run layers
-ok "layers lists five networks" test \
-    "$(sed 's,/.*,,' "$T/out" | sort -u | wc -l)" = 5
+ok "layers lists twelve networks" test \
+    "$(sed 's,/.*,,' "$T/out" | sort -u | wc -l)" = 12
+ok "layers names algorithms" grep -q \
+    '^resnet18/layer1 .* direct,wino2,wino4$' "$T/out"
+ok "depthwise ones, too" grep -q '^mobilenet_v1/dw1 .*depth' "$T/out"
+run layers --layout nchw
+ok "layers --layout nchw: a 1x1 may be a matrix product as it is" grep -q \
+    '^resnet50_v1/s1b0a .*plane' "$T/out"
+run layers --dtype i8
+ok "layers --dtype i8: no Winograd" test "$rc" = 0 -a \
+    -z "$(grep wino "$T/out")"
 run layers --json
+csv=${METATUNE_SHARED:-../shared}/data/shapes/conv_shapes.csv
+if [ -f "$csv" ]; then
+    # net, shape and count of each row, in the spec's order
+    sed 1d "$csv" | awk -F, '{ printf "%s n=%d,c=%d,h=%d,w=%d,k=%d,r=%d,s=%d,",
+            $1, $3, $4, $5, $6, $7, $8, $9
+        printf "stride=%d,", $10
+        if ($12 == $13) printf "pad=%d,", $12
+        else printf "pad_top=%d,pad_bottom=%d,pad_left=%d,pad_right=%d,",
+            $12, $12, $13, $13
+        printf "dil=1,groups=%d x%d %.0f\n", $14, $18, $17 }' | sort >"$T/a"
+    sed 's/.*"net":"\([^"]*\)".*"count":\([0-9]*\),"flop":\([0-9]*\),"conv":"\([^"]*\)".*/\1 \4 x\2 \3/' \
+        "$T/out" | sort >"$T/b"
+    ok "every layer is in conv_shapes.csv and the other way round" \
+        cmp "$T/a" "$T/b"
+else
+    skip "layers against conv_shapes.csv" "$csv is not there"
+fi
 ok "layers --json: an object a line" test \
     "$(grep -c '^{"net":.*"conv":"n=.*}$' "$T/out")" = "$(wc -l <"$T/out")"
 run layers --net resnet18
@@ -144,7 +178,9 @@ proposals() {
     }' "$1" | sort
 }
 settings() { sed 's/.*"layers":\[//' "$1" | tr '{' '\n' |
-    grep '"algorithm"'; }
+    sed -n 's/}.*//;/"ocv"/p'; }
+# the tuned times of a JSON answer
+tuned_times() { tr ',' '\n' <"$1" | grep '"tuned_s"'; }
 two="--layer resnet18/layer1 --layer resnet18/layer2.0.down"
 args="tune $two --trials 20 --seed 3 --json"
 # shellcheck disable=SC2086
@@ -177,6 +213,22 @@ settings "$T/out" >"$T/a"
 settings "$T/ref.json" >"$T/b"
 ok "and ends with the same settings" cmp -s "$T/a" "$T/b"
 ok "which are two" test "$(wc -l <"$T/a")" = 2
+tuned_times "$T/ref.json" >"$T/c"
+tuned_times "$T/out" >"$T/a"
+ok "and the same times" cmp -s "$T/a" "$T/c"
+
+# a longer search of the same seed in the same log may find a better one; the
+# shorter one, resumed, still has its own
+cp -R "$T/ref" "$T/two"
+# shellcheck disable=SC2086
+run tune $two --trials 60 --seed 3 --json --target fake --out "$T/two" --resume
+ok "a longer search finds better" test -n "$(tuned_times "$T/out" | cmp - "$T/c")"
+# shellcheck disable=SC2086
+run $args --target fake --out "$T/two" --resume
+tuned_times "$T/out" >"$T/a"
+ok "two searches in one log: the shorter one's own times" cmp -s "$T/a" "$T/c"
+settings "$T/out" >"$T/a"
+ok "and its own settings" cmp -s "$T/a" "$T/b"
 
 i=0
 for wait in 0.05 0.2 0.4 0.7 1.0; do
@@ -233,6 +285,48 @@ run $args --target fake --out "$T/limit" --resume
 settings "$T/out" >"$T/a"
 ok "file size limit: resumed to the same result" cmp -s "$T/a" "$T/b"
 
+# layouts, types, vector widths; layers that are not for this target
+tasks() { sed -n 's/.*"kind":"trial".*"task":"\([^"]*\)".*/\1/p' "$1" |
+    sort -u; }
+run tune --conv $good --target fake --trials 2 --out "$T/l1" --quiet
+ok "tune: blocked by default" test "$(tasks "$T/l1/records.jsonl")" = \
+    "$good,layout=nchwc,block=16"
+run tune --conv $good --target fake --trials 2 --out "$T/l2" --quiet \
+    --lanes 8 --threads 2
+ok "--lanes 8: blocks of 8" test "$(tasks "$T/l2/records.jsonl")" = \
+    "$good,layout=nchwc,block=8"
+ok "threads and lanes are in the target's key" grep -q \
+    '"target":"fake,lanes=8,threads=2"' "$T/l2/records.jsonl"
+run tune --conv $good --target fake --trials 2 --out "$T/l3" --quiet \
+    --layout nchw
+ok "--layout nchw" test "$(tasks "$T/l3/records.jsonl")" = "$good"
+run tune --conv $good,layout=nhwc --conv $good --target fake --trials 2 \
+    --out "$T/l4" --quiet
+ok "a SPEC's own layout stays" test "$(tasks "$T/l4/records.jsonl" |
+    tr '\n' ' ')" = "$good,layout=nchwc,block=16 $good,layout=nhwc "
+run tune --layer resnet18/layer1 --conv $good --dtype i8 --target fake \
+    --trials 2 --out "$T/l5" --quiet
+ok "--dtype i8: of networks' layers" test "$(tasks "$T/l5/records.jsonl" |
+    grep -c 'in=i8,out=i32,acc=i32,layout=nchwc')" = 1
+run tune --conv $good,in=i8,out=i32,acc=i32 --target fake --trials 2 \
+    --out "$T/l6" --json
+ok "a SPEC's types" test "$rc" = 0 -a -s "$T/l6/tuned_conv.c"
+run tune --conv $good --conv $good,fused=2 --target fake --trials 2 \
+    --out "$T/skip" --quiet
+ok "a layer that is not supported is skipped" test "$rc" = 0 -a \
+    "$(tasks "$T/skip/records.jsonl" | wc -l)" = 1
+ok "and named, with why, in one line" test "$(wc -l <"$T/err")" = 1 -a \
+    -n "$(grep '^metatune: conv-2: skipped: fused' "$T/err")"
+run tune --conv $good,fused=1 --conv $good,fused=2 --target fake \
+    --out "$T/none"
+ok "none left: status 2, nothing written" test "$rc" = 2 -a ! -e "$T/none" -a \
+    "$(wc -l <"$T/err")" = 3
+run lookup "$T/l1/records.jsonl" --conv $good
+ok "lookup asks in the log's layout" grep -q "^exact  $good,layout=nchwc" \
+    "$T/out"
+run lookup "$T/l1/records.jsonl" --conv $good,layout=nhwc
+ok "unless one is asked for" grep -q "layout" "$T/out"
+
 # nothing valid
 bad 1 NO_VALID tune --conv $good --target fail --out "$T/fail" --quiet
 n=$(grep -c '"kind":"trial"' "$T/fail/records.jsonl")
@@ -251,6 +345,18 @@ run tune --conv $good --target fake:10 --trials 500 --time 2 \
 n=$(grep -c '"explore"' "$T/time/records.jsonl")
 ok "--time ends the search early ($n trials)" test "$n" -gt 8 -a "$n" -lt 250
 
+# the hint to go on is a command that a shell takes
+"$MT" tune $two --trials 400 --target fake:10 --out "$T/it's here" \
+    >"$T/out" 2>"$T/err" </dev/null &
+pid=$!
+sleep 0.8
+kill -INT $pid
+wait $pid
+hint=$(sed -n 's/^to go on: //p' "$T/out" | sed 's/--trials 400/--trials 9/')
+n=$(grep -c '"kind":"trial"' "$T/it's here/records.jsonl")
+eval "$hint" >"$T/out" 2>"$T/err"
+ok "what is printed to go on works ($n trials)" test $? = 0 -a ! -s "$T/err"
+
 # signals: the best is kept, the table printed, resume explained
 for sig in INT TERM HUP; do
     # shellcheck disable=SC2086
@@ -263,7 +369,8 @@ for sig in INT TERM HUP; do
     rc=$?
     ok "SIG$sig: status 1" test "$rc" = 1
     ok "SIG$sig: table" grep -q '^layer .*GFLOP' "$T/out"
-    ok "SIG$sig: how to go on" grep -q 'tune .*--resume$' "$T/out"
+    ok "SIG$sig: how to go on" grep -q "^to go on: $MT tune .*--resume\$" \
+        "$T/out"
     ok "SIG$sig: kernels of the best so far" test -s "$T/$sig/tuned_conv.h"
 done
 
@@ -272,7 +379,7 @@ run tune --conv $good --target fake --trials 4 --out "$T/q" --quiet
 ok "--quiet is quiet" test "$rc" = 0 -a ! -s "$T/out" -a ! -s "$T/err"
 run tune --conv $good --target fake --trials 4 --out "$T/p"
 ok "plain progress lines in a pipe" grep -q \
-    '^\[1/1\] conv-1: trial [0-9]*/4, best .* GFLOP/s' "$T/out"
+    '^\[1/1\] conv-1: trial [0-9]*/4, best .* GFLOP/s ([a-z]*[24]*)' "$T/out"
 ok "no control characters in a pipe" test \
     -z "$(tr -d '\n\t\040-\176' <"$T/out")"
 if have python3; then
@@ -292,6 +399,12 @@ two="--layer resnet18/layer1 --layer resnet18/layer2.0.down"
 run collect $two --target fake --settings 40 --seed 5 --out "$T/c1"
 ok "collect" test "$rc" = 0
 ok "collect: 40 settings a layer" test "$(grep -c '^R' "$T/c1")" = 80
+ok "collect: a value for every knob that is named" test \
+    "$(awk -F'\t' '/^L/ { n = split($9, knob, ",") }
+        /^R/ && split($2, value, ",") == n' "$T/c1" | wc -l)" = 80
+ok "collect: every algorithm that suits, none less than its share" test \
+    "$(sed -n '/layer1/,/^L.*down/s/^R	\([0-9]*\),.*/\1/p' "$T/c1" | sort |
+        uniq -c | awk '$1 > 5' | wc -l)" = 3
 ok "collect: none twice in a layer" test \
     -z "$(sed -n '/^L/h;/^R/{G;p;}' "$T/c1" | sed 'N;s/\n/ /' |
         sort | uniq -d)"
@@ -324,6 +437,28 @@ run train "$T/c1" --steps 12 --preset tiny --holdout resnet18/layer1 \
 run tune --conv $good --target fake --trials 4 --model "$T/m.blob" \
     --out "$T/m" --json
 ok "tune starts from it" grep -q "\"model\":\"$T/m.blob\"" "$T/out"
+run collect --layer mobilenet_v1/dw1 --layer resnet18/layer1 --conv $good \
+    --conv c=8,h=6,k=8,r=3,groups=2,in=i8,out=i32,acc=i32 --conv $good,fused=1 \
+    --layout nhwc --dtype i8 --target fake --settings 20 --out "$T/c3"
+ok "collect: other layouts and types, one skipped" test "$rc" = 0 -a \
+    "$(grep -c 'layout=nhwc' "$T/c3")" = 4 -a "$(wc -l <"$T/err")" = 1
+run train "$T/c1" "$T/c3" --steps 4 --preset tiny --out "$T/m3.blob"
+ok "train: takes them" grep -q ' 0 bad lines, 0 settings refused' "$T/out"
+run train "$T/c1" --steps 6 --seed 2 --preset tiny --out "$T/ma" --quiet
+run train "$T/c1" --steps 6 --seed 2 --preset tiny --out "$T/mb" --quiet
+ok "train: the same data and seed, the same bytes" cmp "$T/ma" "$T/mb"
+sed '1s/space ..../space beef/' "$T/c1" >"$T/c4"
+bad 2 'settings are of space beef[0-9a-f]*, this' train "$T/c4" --out "$T/b"
+bad 2 'settings are of space beef' collect --conv $good --target fake \
+    --out "$T/c4" --resume
+sed '1s/.*/# metatune collect 1/' "$T/c1" >"$T/c4"
+bad 2 'collect file of version 1, want 2' train "$T/c4" --out "$T/b"
+{ head -c -8 "$T/m.blob"; printf 'another1'; } >"$T/space.blob"
+bad 2 'trained on settings of space 31726568746f6e61' tune --conv $good \
+    --target fake --out "$T/bad" --model "$T/space.blob"
+head -c -12 "$T/m.blob" >"$T/space.blob"
+bad 2 'does not say which space' tune --conv $good --target fake \
+    --out "$T/bad" --model "$T/space.blob"
 head -c 500 "$T/m.blob" >"$T/torn.blob"
 bad 2 BAD_BLOB tune --conv $good --target fake --out "$T/bad" \
     --model "$T/torn.blob"
@@ -368,7 +503,9 @@ C
     ok "no temporary folder: status 1, one line" test "$(cat "$T/rc")" = 1 \
         -a "$(wc -l <"$T/err")" = 1
     for odd in c=1,h=1,k=1,r=1 c=3,h=7,k=1,r=7,w=11,s=5 \
-        c=17,h=13,k=5,r=3,stride=4,pad=2,dil=2; do
+        c=17,h=13,k=5,r=3,stride=4,pad=2,dil=2 \
+        c=7,h=5,k=7,r=3,pad=1,groups=7,layout=nhwc \
+        c=6,h=5,k=9,r=3,pad=1,groups=3,layout=nchw; do
         run tune --conv $odd --trials 3 --cc "$CC" --out "$T/odd" --quiet
         ok "host: $odd" test "$rc" = 0 -a ! -s "$T/err"
     done
@@ -385,78 +522,68 @@ C
     ok "host: task lines have naive time and peak" grep -q \
         '"kind":"task".*"naive_s":[0-9].*"peak_gflops":[0-9]' \
         "$T/real/records.jsonl"
-    cat >"$T/use.c" <<'C'
-#include "tuned_conv.h"
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-static int field(const char *spec, const char *name, int otherwise)
-{
-    const char *p = strstr(spec, name);
-    return p ? atoi(p + strlen(name)) : otherwise;
-}
-int main(void)
-{
-    int l, wrong = 0;
-    for (l = 0; l < tuned_conv_count(); l++) {
-        const char *q = tuned_conv_spec(l), *name = tuned_conv_name(l);
-        int C = field(q, ",c=", 1), H = field(q, ",h=", 1);
-        int W = field(q, ",w=", 1), K = field(q, ",k=", 1);
-        int R = field(q, ",r=", 1), S = field(q, ",s=", 1);
-        int st = field(q, ",stride=", 1), pad = field(q, ",pad=", 0);
-        int OH = (H + 2 * pad - R) / st + 1, OW = (W + 2 * pad - S) / st + 1;
-        float *in = malloc(sizeof(float) * C * H * W);
-        float *w = malloc(sizeof(float) * K * C * R * S);
-        float *out = malloc(sizeof(float) * K * OH * OW);
-        size_t bytes = tuned_conv_workspace(name);
-        char *mem = malloc(bytes);
-        int i, k, y, x, c, r, s;
-        double worst = 0;
-        for (i = 0; i < C * H * W; i++) in[i] = (float)(i * 37 % 101) / 50 - 1;
-        for (i = 0; i < K * C * R * S; i++)
-            w[i] = (float)(i * 53 % 97) / 48 - 1;
-        if (tuned_conv_run(name, in, w, out, mem, bytes - 1) != -1) wrong++;
-        if (tuned_conv_run("none", in, w, out, mem, bytes) != -2) wrong++;
-        for (i = 0; i < K * OH * OW; i++) out[i] = NAN;
-        if (tuned_conv_run(name, in, w, out, mem, bytes) != 0) wrong++;
-        for (k = 0; k < K; k++)
-        for (y = 0; y < OH; y++)
-        for (x = 0; x < OW; x++) {
-            double sum = 0, d;
-            for (c = 0; c < C; c++)
-            for (r = 0; r < R; r++)
-            for (s = 0; s < S; s++) {
-                int iy = y * st + r - pad, ix = x * st + s - pad;
-                if (iy >= 0 && iy < H && ix >= 0 && ix < W)
-                    sum += (double)in[(c * H + iy) * W + ix] *
-                           w[((k * C + c) * R + r) * S + s];
-            }
-            d = fabs(sum - out[(k * OH + y) * OW + x]);
-            if (!(d <= worst)) worst = d;
-        }
-        if (!(worst < 1e-3)) wrong++;
-        printf("%s worst %g\n", name, worst);
-        free(in); free(w); free(out); free(mem);
-    }
-    printf("layers %d wrong %d\n", l, wrong);
-    return wrong;
-}
-C
-    "$CC" -O2 -Wall -Wextra -Werror -c "$T/real/tuned_conv.c" \
-        -o "$T/tuned.o" 2>"$T/err"
-    ok "tuned_conv.c compiles with -Wall -Wextra" test $? = 0
-    "$CC" -O2 -Wall -I"$T/real" "$T/use.c" "$T/tuned.o" -lm -o "$T/use" \
+    "$CC" -O3 -march=native -Wall -Wextra -Werror -I"$T/real" \
+        tests/use_conv.c "$T/real/tuned_conv.c" -lm -o "$T/use" \
         2>"$T/err" && "$T/use" >"$T/out" 2>&1
-    ok "it gives the reference's result" grep -q '^layers 2 wrong 0' "$T/out"
-    "$CC" -O3 -march=native -I"$T/real" "$T/use.c" "$T/real/tuned_conv.c" \
-        -lm -o "$T/use" 2>"$T/err" && "$T/use" >"$T/out" 2>&1
-    ok "also for this machine" grep -q '^layers 2 wrong 0' "$T/out"
+    ok "the kernels give the reference's result" grep -q \
+        '^layers 2 wrong 0' "$T/out"
     n=$(grep -c '"kind":"trial"' "$T/real/records.jsonl")
     run tune --conv $a --conv $b --trials 3 --seed 1 --cc "$CC" \
         --out "$T/real" --resume
     ok "host: resume measures nothing again" test \
         "$(grep -c '"kind":"trial"' "$T/real/records.jsonl")" = "$n"
+
+    # two threads, plain C99 and i8: tuned, exported, right
+    run tune --conv $a --conv c=16,h=8,k=16,r=3,pad=1,groups=16 --threads 2 \
+        --trials 2 --cc "$CC" --out "$T/thr" --quiet
+    ok "host: --threads 2" test "$rc" = 0 -a ! -s "$T/err" -a \
+        -n "$(grep 'threads=2' "$T/thr/records.jsonl")"
+    run tune --conv $a --conv $b,in=i8,out=i32,acc=i32 --lanes 1 \
+        --layout nchw --trials 2 --cc "$CC" --out "$T/c99" --quiet
+    ok "host: --lanes 1" test "$rc" = 0 -a ! -s "$T/err" -a \
+        -n "$(grep 'lanes=1,' "$T/c99/records.jsonl")"
+    for d in thr c99; do
+        std=-std=c99
+        [ $d = thr ] && std="-std=gnu99 -march=native"
+        # shellcheck disable=SC2086
+        "$CC" $std -O2 -Wall -Wextra -Werror -I"$T/$d" tests/use_conv.c \
+            "$T/$d/tuned_conv.c" -lm -o "$T/use" 2>"$T/err" &&
+            "$T/use" >"$T/out" 2>&1
+        ok "host: $d: exported kernels are right" grep -q \
+            '^layers 2 wrong 0' "$T/out"
+    done
+
+    # a whole network out of a log, on invented times
+    run tune --net mlperftiny_ic_resnet8 --net resnet18 --target fake \
+        --trials 3 --model none --out "$T/net" --quiet
+    run export "$T/net/records.jsonl" --format conv \
+        --net mlperftiny_ic_resnet8 --out "$T/net8"
+    ok "export: a network's layers" test "$rc" = 0 -a \
+        "$(grep -c '^#define .*_PHASES ' "$T/net8/tuned_conv.h")" = 8
+    "$CC" -O1 -march=native -Wall -Wextra -Werror -I"$T/net8" \
+        tests/use_conv.c "$T/net8/tuned_conv.c" -lm -o "$T/use" \
+        2>"$T/err" && "$T/use" >"$T/out" 2>&1
+    ok "export: they are right" grep -q '^layers 8 wrong 0' "$T/out"
+    run export "$T/net/records.jsonl" --format conv --net resnet18 \
+        --out "$T/net18"
+    ok "export: the other network's" test "$rc" = 0 -a \
+        "$(grep -c '^#define .*_RESNET18_.*_PHASES ' \
+            "$T/net18/tuned_conv.h")" = 11
+    run export "$T/net/records.jsonl" --format conv --net resnet18 \
+        --layout nhwc --out "$T/net18"
+    ok "export: layers that are not there are named" test "$rc" = 1 -a \
+        "$(grep -c '^metatune: export: resnet18/.*: left out' "$T/err")" = 11
+    run tune --net mlperftiny_ic_resnet8 --target fake --trials 3 \
+        --model none --layout nhwc --out "$T/net" --quiet
+    bad 2 'several forms' export "$T/net/records.jsonl" --format conv \
+        --net mlperftiny_ic_resnet8 --out "$T/net8"
+    run export "$T/net/records.jsonl" --format conv --layout nhwc \
+        --net mlperftiny_ic_resnet8 --out "$T/net8"
+    ok "export: one of two forms" test "$rc" = 0 -a \
+        "$(grep -c '^   in nhwc' "$T/net8/tuned_conv.h")" = 8
+    bad 2 'wants --out DIR' export "$T/net/records.jsonl" --format conv
+    bad 2 'resnet18' export "$T/net/records.jsonl" --format conv \
+        --net resnet8 --out "$T/net8"
 
     "$MT" tune --layer resnet18/layer1 --trials 300 --cc "$CC" \
         --out "$T/int" >"$T/out" 2>"$T/err" </dev/null &

@@ -2473,6 +2473,16 @@ static void test_conv_parse(void)
 
     parse_bad("", METATUNE_PARSE, "c");
     parse_bad("c=4", METATUNE_PARSE, "h");
+    /* a field twice, also as part of stride, pad or dil */
+    parse_bad("c=4,h=9,k=8,r=3,c=5", METATUNE_PARSE, "c");
+    parse_bad("c=4,h=9,k=8,r=3,stride_w=2,stride_w=1", METATUNE_PARSE,
+              "stride_w");
+    parse_bad("c=4,h=9,k=8,r=3,pad=2,pad=1", METATUNE_PARSE, "pad_top");
+    parse_bad("c=4,h=9,k=8,r=3,pad_top=1,pad=1", METATUNE_PARSE, "pad_top");
+    parse_bad("c=4,h=9,k=8,r=3,in=i8,in=i8", METATUNE_PARSE, "in");
+    parse_bad("c=4,h=9,k=8,r=3,layout=nchw,layout=nhwc", METATUNE_PARSE,
+              "layout");
+    parse_bad("c=4,h=9,k=8,r=3,fused=0,fused=1", METATUNE_PARSE, "fused");
     parse_bad("c=4,h=9", METATUNE_PARSE, "k");
     parse_bad("c=4,h=9,k=8", METATUNE_PARSE, "r");
     parse_bad("h=9,k=8,r=3", METATUNE_PARSE, "c");

@@ -1,16 +1,20 @@
-/* test_host.c - network tables, generated kernels, and the processes that
-   build and run them. Builds and runs real code: about half a minute. */
+/* test_host.c - network tables, the loop nests of their layers, and the
+   processes that build and run kernels. Builds and runs real code: about half
+   a minute. Whether all kernels are right is test_kernels.c. */
 #define _XOPEN_SOURCE 700
 #define _DEFAULT_SOURCE 1
 #define METATUNE_ENCODE_IMPLEMENTATION
 #include "../metatune_encode.h"
 #include "../tools/targets/host_target.h"
 #include "check.h"
+#include "kernels_layers.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -24,11 +28,6 @@ static char scratch[300];        /* a folder of this test alone */
 static host_config config;       /* tmp = scratch, one short sample */
 static host_layer layer;         /* large: not on the stack */
 
-static int pick(int n)
-{
-    return (int)metatune_encode_rng_below(&rng, (uint64_t)n);
-}
-
 static double now_s(void)
 {
     struct timespec t;
@@ -37,50 +36,21 @@ static double now_s(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static int random_valid(const host_kernel *k, int64_t *values)
+/* Any valid setting, of any algorithm. */
+static void random_valid(const host_kernel *k, int64_t *values)
 {
-    int i, j;
+    const host_knob *list = &k->knob[HOST_KNOB_ALGORITHM];
+    int a = layers_pick(&rng, (int)list->n_values);
 
-    for (i = 0; i < 20000; i++) {
-        for (j = 0; j < HOST_KNOBS; j++)
-            values[j] = k->knob[j].values[pick((int)k->knob[j].n_values)];
-        if (host_kernel_valid(k, values)) return 1;
-    }
-    host_kernel_default(k, values);
-    return 0;
+    CHECK(layers_setting(k, &rng, list->values[a], values));
 }
 
-/* Odd, prime and tiny extents, strides beyond the kernel, padding up to it
-   and different on each side, dilation. */
-static metatune_encode_conv2d random_conv(void)
+static void algorithm_valid(const host_kernel *k, int64_t algorithm,
+                            int64_t *values)
 {
-    static const int channels[] = { 1, 2, 3, 5, 7, 8, 12, 13, 16, 17, 20, 24,
-                                    31, 32, 48, 64 };
-    metatune_encode_conv2d c;
-
-    for (;;) {
-        c = metatune_encode_conv2d_make(1 + pick(2), channels[pick(16)],
-                                        1 + pick(17), 1 + pick(33),
-                                        channels[pick(16)], 1, 1, 1, 0);
-        if (pick(3)) {
-            c.r = 1 + pick(5);
-            c.s = 1 + pick(5);
-        }
-        c.stride_h = 1 + pick(3);
-        c.stride_w = 1 + pick(4);
-        c.dil_h = 1 + pick(2);
-        c.dil_w = 1 + pick(3);
-        if (pick(2)) {
-            c.pad_top = pick(c.r + 1);
-            c.pad_bottom = pick(c.r + 1);
-            c.pad_left = pick(c.s + 1);
-            c.pad_right = pick(c.s + 1);
-        }
-        if (metatune_encode_conv2d_check(&c, NULL) == METATUNE_OK &&
-            metatune_encode_conv2d_out_h(&c) > 0 &&
-            metatune_encode_conv2d_out_w(&c) > 0)
-            return c;
-    }
+    host_kernel_default(k, values);
+    values[HOST_KNOB_ALGORITHM] = algorithm;
+    CHECK(host_kernel_repair(k, values));
 }
 
 /* ---------------------------------------------------------------- tables */
@@ -149,7 +119,7 @@ static void test_nets_find(void)
     CHECK_STR(nets_get(first)->layer, "conv1_1");
     CHECK_INT(nets_net_find("vgg19", &first, why, sizeof why), 0);
     CHECK(strstr(why, "\"vgg16\"") != NULL);
-    CHECK_INT(nets_net_count(), 5);
+    CHECK_INT(nets_net_count(), 12);
     CHECK(nets_get(-1) == NULL && nets_get(nets_count()) == NULL);
     for (i = 0; i < nets_count(); i++) {
         for (j = 0; j < i; j++)
@@ -165,152 +135,49 @@ static void test_nets_find(void)
 
 static void test_supports(void)
 {
+    static host_kernel k;
+    static const host_march march = { 8, 16, 0 };
     metatune_encode_conv2d c =
         metatune_encode_conv2d_make(1, 8, 8, 8, 8, 3, 3, 1, 1);
+    host_march bad = march;
     char why[128];
 
     CHECK_INT(host_kernel_supports(&c, why, sizeof why), METATUNE_OK);
     c.groups = 8;
-    CHECK_INT(host_kernel_supports(&c, why, sizeof why), METATUNE_BAD_ARG);
-    CHECK(strstr(why, "depthwise") != NULL);
+    CHECK_INT(host_kernel_supports(&c, why, sizeof why), METATUNE_OK);
     c.groups = 2;
-    CHECK_INT(host_kernel_supports(&c, why, sizeof why), METATUNE_BAD_ARG);
-    CHECK(strstr(why, "groups") != NULL);
-    c.groups = 1;
     c.layout = METATUNE_NHWC;
-    CHECK_INT(host_kernel_supports(&c, why, sizeof why), METATUNE_BAD_ARG);
-    CHECK(strstr(why, "nchw") != NULL);
-    c.layout = METATUNE_NCHW;
+    CHECK_INT(host_kernel_supports(&c, why, sizeof why), METATUNE_OK);
+    c.layout = METATUNE_NCHWC;
+    c.block = 16;
+    CHECK_INT(host_kernel_init(&k, &c, &march, why, sizeof why),
+              METATUNE_BAD_ARG);
+    CHECK(strstr(why, "block") != NULL);
+    c.block = 8;
+    CHECK_INT(host_kernel_init(&k, &c, &march, why, sizeof why),
+              METATUNE_OK);
+    CHECK_INT(k.march.threads, 1);
+    bad.lanes = 5;
+    CHECK_INT(host_kernel_init(&k, &c, &bad, why, sizeof why),
+              METATUNE_BAD_ARG);
+    CHECK(strstr(why, "lanes") != NULL);
+    bad = march;
+    bad.threads = 9;
+    CHECK_INT(host_kernel_init(&k, &c, &bad, NULL, 0), METATUNE_BAD_ARG);
     c.dtype_in = METATUNE_I8;
     CHECK_INT(host_kernel_supports(&c, why, sizeof why), METATUNE_BAD_ARG);
-    CHECK(strstr(why, "f32") != NULL);
-    c.dtype_in = METATUNE_F32;
+    CHECK(strstr(why, "i8") != NULL);
+    c.dtype_out = c.dtype_acc = METATUNE_I32;
+    CHECK_INT(host_kernel_supports(&c, why, sizeof why), METATUNE_OK);
+    c.fused = METATUNE_FUSED_RELU;
+    CHECK_INT(host_kernel_supports(&c, why, sizeof why), METATUNE_BAD_ARG);
+    CHECK(strstr(why, "fused") != NULL);
+    c.fused = 0;
     c.r = 30;
     CHECK_INT(host_kernel_supports(&c, why, sizeof why), METATUNE_BAD_SHAPE);
     CHECK(why[0] != 0);
     c = metatune_encode_conv2d_make(64, 4096, 512, 512, 8, 3, 3, 1, 1);
     CHECK_INT(host_kernel_supports(&c, why, sizeof why), METATUNE_BAD_ARG);
-}
-
-static void check_knobs(const metatune_encode_conv2d *conv, int32_t lanes)
-{
-    static host_kernel k;
-    host_march march;
-    int64_t values[HOST_KNOBS];
-    uint32_t i, j;
-    int valid = 0, t;
-
-    march.lanes = lanes;
-    march.vregs = lanes == 16 ? 32 : 16;
-    CHECK_INT(host_kernel_init(&k, conv, &march, NULL, 0), METATUNE_OK);
-    for (i = 0; i < HOST_KNOBS; i++) {
-        CHECK(k.knob[i].n_values >= 1 &&
-              k.knob[i].n_values <= HOST_KNOB_CAP);
-        for (j = 1; j < k.knob[i].n_values; j++)
-            CHECK(k.knob[i].values[j] > k.knob[i].values[j - 1]);
-    }
-    CHECK(k.knob[HOST_KNOB_ALGORITHM].n_values ==
-          (conv->r == 1 && conv->s == 1 ? 2u : 1u));
-    host_kernel_default(&k, values);
-    CHECK(host_kernel_valid(&k, values));
-    for (t = 0; t < 200; t++) {
-        for (i = 0; i < HOST_KNOBS; i++)
-            values[i] = k.knob[i].values[pick((int)k.knob[i].n_values)];
-        valid += host_kernel_valid(&k, values);
-    }
-    if (conv->h >= 7 && conv->k >= 2 * lanes) CHECK(valid > 0);
-}
-
-static void test_knobs(void)
-{
-    static const int32_t lanes[3] = { 16, 8, 4 };
-    int32_t i, j;
-
-    for (j = 0; j < 3; j++) {
-        for (i = 0; i < nets_count(); i++)
-            if (nets_get(i)->conv.groups == 1)
-                check_knobs(&nets_get(i)->conv, lanes[j]);
-        for (i = 0; i < 200; i++) {
-            metatune_encode_conv2d c = random_conv();
-            check_knobs(&c, lanes[j]);
-        }
-    }
-}
-
-static uint64_t nest_hash(const metatune_encode_nest *nest)
-{
-    uint64_t h = 0;
-    int32_t i;
-
-    for (i = 0; i < nest->n_loops; i++) {
-        const metatune_encode_loop *l = &nest->loop[i];
-        h = metatune_encode_hash_u64(h, (uint64_t)l->axis);
-        h = metatune_encode_hash_u64(h, (uint64_t)l->step);
-        h = metatune_encode_hash_u64(h, (uint64_t)l->trip);
-        h = metatune_encode_hash_u64(h, (uint64_t)l->kind);
-        h = metatune_encode_hash_u64(h, (uint64_t)(l->parent + 1));
-        h = metatune_encode_hash_u64(h, (uint64_t)l->slot);
-    }
-    h = metatune_encode_hash_u64(h, (uint64_t)(nest->hint[0] * 16));
-    return metatune_encode_hash_u64(h, (uint64_t)nest->skeleton);
-}
-
-static int compare_u64(const void *a, const void *b)
-{
-    uint64_t x, y;
-
-    memcpy(&x, a, sizeof x);
-    memcpy(&y, b, sizeof y);
-    return x < y ? -1 : x > y;
-}
-
-/* Every valid setting has a nest of its own: no knob is lost on the model,
-   and no two settings are the same kernel. */
-static void check_distinct(const metatune_encode_conv2d *conv)
-{
-    static host_kernel k;
-    static host_march march = { 16, 32 };
-    enum { CAP = 400000 };
-    uint64_t *hash = (uint64_t *)malloc(CAP * sizeof *hash), block[2048];
-    metatune_encode_config cfg = { 24, 0, 0 };
-    metatune_encode_nest nest;
-    int64_t values[HOST_KNOBS];
-    uint32_t digit[HOST_KNOBS] = { 0 };
-    size_t n = 0, i, same = 0;
-    int at;
-
-    CHECK_INT(host_kernel_init(&k, conv, &march, NULL, 0), METATUNE_OK);
-    CHECK(metatune_encode_nest_memsize(&cfg) <= sizeof block);
-    CHECK_INT(metatune_encode_nest_init(&nest, &cfg, block, sizeof block),
-              METATUNE_OK);
-    CHECK_INT(host_kernel_nest_begin(&k, &nest), METATUNE_OK);
-    do {
-        for (at = 0; at < HOST_KNOBS; at++)
-            values[at] = k.knob[at].values[digit[at]];
-        if (host_kernel_valid(&k, values) && n < CAP) {
-            CHECK_INT(host_kernel_describe(&k, values, &nest), METATUNE_OK);
-            hash[n++] = nest_hash(&nest);
-        }
-        for (at = HOST_KNOBS - 1; at >= 0; at--) {
-            if (++digit[at] < k.knob[at].n_values) break;
-            digit[at] = 0;
-        }
-    } while (at >= 0);
-    qsort(hash, n, sizeof *hash, compare_u64);
-    for (i = 1; i < n; i++) same += hash[i] == hash[i - 1];
-    CHECK(n > 100 && n < CAP);
-    CHECK_INT(same, 0);
-    free(hash);
-}
-
-static void test_distinct(void)
-{
-    metatune_encode_conv2d c =
-        metatune_encode_conv2d_make(1, 32, 6, 9, 64, 3, 3, 1, 1);
-
-    check_distinct(&c);
-    c = metatune_encode_conv2d_make(2, 12, 5, 7, 48, 1, 1, 2, 1);
-    check_distinct(&c);
 }
 
 /* Product of the trips of one axis over a loop and those around it. */
@@ -324,15 +191,54 @@ static double axis_trips(const metatune_encode_nest *nest, int32_t loop,
     return p;
 }
 
+/* The loops of a direct or flat convolution cover it, exactly where they
+   must. */
+static void check_cover(const host_kernel *k, const int64_t *v,
+                        const metatune_encode_nest *nest)
+{
+    int32_t i, a, fma = -1, body, lanes = k->march.lanes;
+
+    for (i = 0; i < nest->n_stmts; i++)
+        if (nest->stmt[i].kind == METATUNE_STMT_FMA) fma = i;
+    CHECK(fma >= 0);
+    if (fma < 0) return;
+    body = nest->stmt[fma].parent;
+    for (a = 0; a < nest->n_axes; a++) {
+        double trips = axis_trips(nest, body, a);
+        double extent = nest->axis[a].extent;
+        CHECK(trips >= extent);
+        /* images and kernels are exact; channels are whole vectors, and have,
+           like Y and X, one unfinished tile a level at most */
+        if (a == METATUNE_CONV_N || a == METATUNE_CONV_R ||
+            a == METATUNE_CONV_S)
+            CHECK_NEAR(trips, extent, 0);
+        if (a == METATUNE_CONV_K) {
+            double tile = (double)lanes * (double)v[HOST_KNOB_OCV];
+            CHECK_NEAR(fmod(trips, lanes), 0, 0);
+            CHECK(trips < extent + tile * (1 + (double)v[HOST_KNOB_OCT]));
+        }
+    }
+    /* an outer loop's step is what the loops of its axis inside span */
+    for (i = body; i >= 0; i = nest->loop[i].parent) {
+        int32_t j, span = 1;
+        for (j = body; j != i; j = nest->loop[j].parent)
+            if (nest->loop[j].axis == nest->loop[i].axis)
+                span *= nest->loop[j].trip;
+        if (nest->loop[i].axis == METATUNE_CONV_X)
+            CHECK(nest->loop[i].step <= span);
+        else
+            CHECK_INT(nest->loop[i].step, span);
+        CHECK(nest->loop[i].trip > 1);
+    }
+}
+
 static void check_describe(const metatune_encode_conv2d *conv, int32_t lanes,
                            const metatune_encode_skeleton *skeletons,
-                           metatune_encode_graph *graph)
+                           metatune_encode_graph *graph,
+                           metatune_encode_nest *nest)
 {
     static host_kernel k;
     host_march march;
-    uint64_t block[2048];
-    metatune_encode_config cfg = { 24, 0, 0 };
-    metatune_encode_nest nest;
     metatune_encode_totals totals;
     metatune_encode_device device;
     int64_t v[HOST_KNOBS];
@@ -340,116 +246,88 @@ static void check_describe(const metatune_encode_conv2d *conv, int32_t lanes,
 
     march.lanes = lanes;
     march.vregs = lanes == 16 ? 32 : 16;
+    march.threads = 1;
     memset(&device, 0, sizeof device);
     device.size = (uint32_t)sizeof device;
     device.lanes = lanes;
     CHECK_INT(host_kernel_init(&k, conv, &march, NULL, 0), METATUNE_OK);
-    CHECK_INT(metatune_encode_nest_init(&nest, &cfg, block, sizeof block),
-              METATUNE_OK);
-    CHECK_INT(host_kernel_nest_begin(&k, &nest), METATUNE_OK);
+    CHECK_INT(host_kernel_nest_begin(&k, nest), METATUNE_OK);
     for (trial = 0; trial < 20; trial++) {
-        int32_t i, a, fma = -1, body;
-        double total = 1;
-        random_valid(&k, v);
-        CHECK_INT(host_kernel_describe(&k, v, &nest), METATUNE_OK);
-        CHECK_INT(metatune_encode_nest_check(&nest), METATUNE_OK);
-        CHECK_INT(nest.skeleton, v[HOST_KNOB_ALGORITHM]);
-        for (i = 0; i < nest.n_stmts; i++)
-            if (nest.stmt[i].kind == METATUNE_STMT_FMA) fma = i;
-        CHECK(fma >= 0);
-        if (fma < 0) continue;
-        body = nest.stmt[fma].parent;
-        for (a = 0; a < nest.n_axes; a++) {
-            double trips = axis_trips(&nest, body, a);
-            double extent = nest.axis[a].extent;
-            total *= trips;
-            CHECK(trips >= extent);
-            /* reductions and images are exact; K is whole vectors; Y and X
-               have one unfinished tile a level at most */
-            if (nest.axis[a].kind == METATUNE_AXIS_REDUCTION ||
-                a == METATUNE_CONV_N)
-                CHECK_NEAR(trips, extent, 0);
-            if (a == METATUNE_CONV_K)
-                CHECK_NEAR(trips, k.ob * lanes, 0);
+        int64_t algorithm;
+        metatune_status st;
+        char spec[256];
+        int32_t i;
+        if (trial)
+            random_valid(&k, v);
+        else
+            host_kernel_default(&k, v);
+        CHECK(host_kernel_valid(&k, v));
+        algorithm = v[HOST_KNOB_ALGORITHM];
+        st = host_kernel_describe(&k, v, nest);
+        if (st == METATUNE_OK) st = metatune_encode_nest_check(nest);
+        CHECK_INT(st, METATUNE_OK);
+        CHECK_INT(nest->skeleton, algorithm);
+        if (st != METATUNE_OK) {
+            metatune_encode_conv2d_spec(conv, spec, sizeof spec);
+            printf("    %s, lanes=%d: %s\n",
+                   host_algorithm_name((int32_t)algorithm), (int)lanes, spec);
+            return;
         }
-        /* an outer loop's step is what the loops of its axis inside span */
-        for (i = body; i >= 0; i = nest.loop[i].parent) {
-            int32_t j, span = 1;
-            for (j = body; j != i; j = nest.loop[j].parent)
-                if (nest.loop[j].axis == nest.loop[i].axis)
-                    span *= nest.loop[j].trip;
-            if (nest.loop[i].axis == METATUNE_CONV_X)
-                CHECK(nest.loop[i].step <= span);
-            else
-                CHECK_INT(nest.loop[i].step, span);
-            CHECK(nest.loop[i].trip > 1);
-        }
-        CHECK_INT(metatune_encode_totals_derive(&nest, &device, &totals),
+        if (algorithm <= HOST_FLAT && conv->groups == 1)
+            check_cover(&k, v, nest);
+        CHECK_INT(metatune_encode_totals_derive(nest, &device, &totals),
                   METATUNE_OK);
-        CHECK_NEAR(totals.flop, 2 * total, 1e-9 * total);
-        CHECK_NEAR(totals.accumulators,
-                   (double)(v[HOST_KNOB_OCV] * v[HOST_KNOB_OWT]), 1e-9);
-        CHECK_INT(metatune_encode_graph_fill(
-                      graph, &nest, &skeletons[v[HOST_KNOB_ALGORITHM]],
-                      NULL),
+        CHECK(totals.flop > 0 && totals.accumulators > 0);
+        CHECK_INT(metatune_encode_graph_fill(graph, nest,
+                                             &skeletons[algorithm], NULL),
                   METATUNE_OK);
         for (i = 0; i < graph->n_nodes * METATUNE_ENCODE_NODE_FEATURES; i++)
             CHECK(fabs((double)graph->x[i]) < 100);
     }
 }
 
+/* Every layer of every network, in every width. */
 static void test_describe(void)
 {
-    static const int32_t lanes[3] = { 16, 8, 4 };
-    metatune_encode_config cfg = { 24, 0, 0 };
+    static const int32_t lanes[4] = { 16, 8, 4, 1 };
+    metatune_encode_config cfg = { HOST_NODES, 0, 0 };
     metatune_encode_skeleton skeleton[HOST_ALGORITHMS];
     metatune_encode_graph graph;
     metatune_encode_nest nest;
-    uint64_t block[2048];
-    void *mem[HOST_ALGORITHMS], *graph_mem;
-    size_t bytes = metatune_encode_skeleton_memsize(&cfg);
+    void *mem[HOST_ALGORITHMS], *graph_mem, *nest_mem;
+    size_t bytes = metatune_encode_nest_memsize(&cfg);
     int32_t a, i, j;
 
-    CHECK_INT(metatune_encode_nest_init(&nest, &cfg, block, sizeof block),
+    nest_mem = malloc(bytes);
+    CHECK_INT(metatune_encode_nest_init(&nest, &cfg, nest_mem, bytes),
               METATUNE_OK);
+    bytes = metatune_encode_skeleton_memsize(&cfg);
     for (a = 0; a < HOST_ALGORITHMS; a++) {
-        int32_t n = 1;
         mem[a] = malloc(bytes);
         CHECK_INT(metatune_encode_skeleton_init(&skeleton[a], &cfg, mem[a],
                                                 bytes), METATUNE_OK);
         CHECK_INT(host_kernel_skeleton(a, &nest), METATUNE_OK);
-        CHECK_INT(metatune_encode_nest_check(&nest), METATUNE_OK);
-        n += nest.n_loops + nest.n_stmts + nest.n_copies;
         CHECK_INT(metatune_encode_skeleton_build(&skeleton[a], &nest),
                   METATUNE_OK);
-        CHECK_INT(skeleton[a].n_nodes, n);
-        CHECK_INT(n, a == HOST_DIRECT ? 24 : 21);
     }
-    CHECK_INT(host_kernel_skeleton(HOST_ALGORITHMS, &nest),
-              METATUNE_BAD_ARG);
     bytes = metatune_encode_graph_memsize(&cfg);
     graph_mem = malloc(bytes);
     CHECK_INT(metatune_encode_graph_init(&graph, &cfg, graph_mem, bytes),
               METATUNE_OK);
-    for (j = 0; j < 3; j++) {
+    for (j = 0; j < 4; j++)
         for (i = 0; i < nets_count(); i++)
-            if (nets_get(i)->conv.groups == 1)
-                check_describe(&nets_get(i)->conv, lanes[j], skeleton,
-                               &graph);
-        for (i = 0; i < 60; i++) {
-            metatune_encode_conv2d c = random_conv();
-            check_describe(&c, lanes[j], skeleton, &graph);
-        }
-    }
+            check_describe(&nets_get(i)->conv, lanes[j], skeleton, &graph,
+                           &nest);
     for (a = 0; a < HOST_ALGORITHMS; a++) free(mem[a]);
     free(graph_mem);
+    free(nest_mem);
 }
 
 static void test_emit_bounds(void)
 {
     metatune_encode_conv2d c = nets_find("alexnet/conv1", NULL, 0)->conv;
     static host_kernel k;
-    static host_march march = { 16, 32 };
+    static const host_march march = { 16, 32, 1 };
     static char source[HOST_SOURCE_BYTES], cut[HOST_SOURCE_BYTES];
     int64_t v[HOST_KNOBS];
     size_t n, longest = 0, cap;
@@ -473,28 +351,31 @@ static void test_emit_bounds(void)
 /* ------------------------------------------------- kernels, really built */
 
 /* The batch is built and run in children, output poisoned and guarded. */
-static void check_march(const char *march, int layers, int settings)
+static void check_config(const host_config *cfg, int layers, int settings)
 {
     int64_t values[8 * HOST_KNOBS];
     host_result result[8];
-    host_config cfg = config;
     host_run run;
     host_error error;
     int i, j;
 
-    cfg.march = march;
-    if (host_run_open(&run, &cfg, &error) != METATUNE_OK) {
+    if (host_run_open(&run, cfg, &error) != METATUNE_OK) {
         /* illegal here: the cpu or the compiler lacks it */
-        printf("    -march=%s left out: %s\n", march, error.line);
-        CHECK(strcmp(march, "native") != 0);
+        printf("    -march=%s left out: %s\n",
+               cfg->march ? cfg->march : "native", error.line);
+        CHECK(cfg->march != NULL);
         return;
     }
+    if (cfg->lanes) CHECK_INT(run.platform.march.lanes, cfg->lanes);
     for (i = 0; i < layers; i++) {
-        metatune_encode_conv2d c = random_conv();
+        metatune_encode_conv2d c =
+            layers_random(&rng, run.platform.march.lanes);
         char spec[256];
         metatune_encode_conv2d_spec(&c, spec, sizeof spec);
         CHECK_INT(host_layer_open(&layer, &run, &c, SEED + (uint64_t)i,
                                   &error), METATUNE_OK);
+        CHECK_INT(layer.kernel.march.threads,
+                  cfg->threads ? cfg->threads : 1);
         for (j = 0; j < settings; j++)
             if (j)
                 random_valid(&layer.kernel, values + j * HOST_KNOBS);
@@ -505,7 +386,9 @@ static void check_march(const char *march, int layers, int settings)
         for (j = 0; j < settings; j++) {
             CHECK_INT(result[j].status, METATUNE_OK);
             if (result[j].status != METATUNE_OK)
-                printf("    %s: %s\n", spec, result[j].error);
+                printf("    %s %s: %s\n",
+                       host_algorithm_name((int32_t)values[j * HOST_KNOBS]),
+                       spec, result[j].error);
             else
                 CHECK(result[j].time_s > 0 && result[j].n_samples == 1);
         }
@@ -514,9 +397,38 @@ static void check_march(const char *march, int layers, int settings)
     host_run_close(&run);
 }
 
-static void test_kernels_native(void) { check_march("native", 12, 3); }
-static void test_kernels_avx2(void) { check_march("x86-64-v3", 5, 3); }
-static void test_kernels_sse(void) { check_march("x86-64-v2", 4, 3); }
+static void check_march(const char *march, int layers, int settings)
+{
+    host_config cfg = config;
+
+    cfg.march = march;
+    check_config(&cfg, layers, settings);
+}
+
+static void test_kernels_native(void) { check_march(NULL, 12, 3); }
+static void test_kernels_avx2(void) { check_march("x86-64-v3", 4, 3); }
+static void test_kernels_sse(void) { check_march("x86-64-v2", 3, 3); }
+
+static void test_kernels_lanes(void)
+{
+    host_config cfg = config;
+
+    for (cfg.lanes = 16; cfg.lanes > 1; cfg.lanes /= 2)
+        if (cfg.lanes != 2) check_config(&cfg, 1, 3);
+    cfg.lanes = 1;
+    check_config(&cfg, 2, 3);
+}
+
+/* Also more of them than there are cores. */
+static void test_kernels_threads(void)
+{
+    host_config cfg = config;
+
+    cfg.threads = 2;
+    check_config(&cfg, 5, 3);
+    cfg.threads = 8;
+    check_config(&cfg, 2, 3);
+}
 
 static void write_file(const char *path, const char *text, int executable)
 {
@@ -529,106 +441,18 @@ static void write_file(const char *path, const char *text, int executable)
     if (executable) chmod(path, 0700);
 }
 
-/* Exported kernels with their packers in one program under the sanitizers,
-   buffers of the exact size: nothing is read or written outside either. */
-static void test_kernels_sanitized(void)
+/* Move one knob to another of its values, so that the setting stays valid. */
+static void change(const host_kernel *k, int knob, int64_t *values)
 {
-    enum { KERNELS = 10 };
-    static char source[HOST_SOURCE_BYTES];
-    static host_kernel k;
-    static host_march march = { 16, 32 };
-    char path[400], command[1200];
-    const char *cc = getenv("CC");
-    int64_t v[HOST_KNOBS];
-    FILE *file;
-    int i;
+    int64_t old = values[knob];
+    uint32_t i;
 
-    if (!cc || !cc[0]) cc = "cc";
-    snprintf(path, sizeof path, "%s/asan.c", scratch);
-    write_file(path, "int main(void) { return 0; }\n", 0);
-    snprintf(command, sizeof command, "%s -fsanitize=address,undefined -o "
-             "%s/asan %s >/dev/null 2>&1 && %s/asan >/dev/null 2>&1",
-             cc, scratch, path, scratch);
-    if (system(command)) {
-        unlink(path);
-        SKIP("no sanitizers in this compiler");
+    for (i = 0; i < k->knob[knob].n_values; i++) {
+        values[knob] = k->knob[knob].values[i];
+        if (values[knob] != old && host_kernel_valid(k, values)) return;
     }
-    file = fopen(path, "w");
-    CHECK(file != NULL);
-    if (!file) return;
-    fprintf(file, "#include <math.h>\n#include <stdio.h>\n"
-            "#include <stdlib.h>\n"
-            "static float *make(long n) { long i; float *p = (float *)malloc"
-            "((size_t)n * 4 + !n);\n"
-            "  for (i = 0; i < n; i++) p[i] = (float)(i * 7919 %% 201 - 100) "
-            "/ 100;\n  return p; }\n");
-    for (i = 0; i < KERNELS; i++) {
-        metatune_encode_conv2d c = random_conv();
-        char name[16];
-        march.lanes = i % 3 == 0 ? 16 : i % 3 == 1 ? 8 : 4;
-        march.vregs = march.lanes == 16 ? 32 : 16;
-        CHECK_INT(host_kernel_init(&k, &c, &march, NULL, 0), METATUNE_OK);
-        random_valid(&k, v);
-        snprintf(name, sizeof name, "kern%d", i);
-        CHECK(host_kernel_emit(&k, v, name, source, sizeof source) > 0);
-        fputs(source, file);
-        CHECK(host_kernel_emit_pack(&k, v, name, source, sizeof source) > 0);
-        fputs(source, file);
-        fprintf(file,
-            "static int test%d(void) {\n"
-            "  enum { N = %d, C = %d, H = %d, W = %d, K = %d, R = %d, S = %d,"
-            " OH = %d, OW = %d };\n"
-            "  float *in = make((long)N * C * H * W), *w = make((long)K * C * "
-            "R * S);\n"
-            "  float *bi = make(%lu), *bw = make(%lu), *bo = make(%lu), *wk ="
-            " make(%lu);\n"
-            "  float *out = make((long)N * K * OH * OW);\n"
-            "  int n, k, y, x, c, r, s, bad = 0;\n"
-            "  %s_pack_in(in, bi); %s_pack_weight(w, bw);\n"
-            "  %s(bi, bw, bo, wk); %s(bi, bw, bo, wk);\n"
-            "  %s_unpack_out(bo, out);\n"
-            "  for (n = 0; n < N; n++) for (k = 0; k < K; k++)\n"
-            "  for (y = 0; y < OH; y++) for (x = 0; x < OW; x++) {\n"
-            "    double a = 0;\n"
-            "    for (c = 0; c < C; c++) for (r = 0; r < R; r++)\n"
-            "    for (s = 0; s < S; s++) {\n"
-            "      int iy = y * %d + r * %d - %d, ix = x * %d + s * %d - %d;\n"
-            "      if (iy >= 0 && iy < H && ix >= 0 && ix < W)\n"
-            "        a += (double)in[((n * C + c) * H + iy) * W + ix] *\n"
-            "             (double)w[((k * C + c) * R + r) * S + s];\n"
-            "    }\n"
-            "    if (!(fabs(a - (double)out[((n * K + k) * OH + y) * OW + x])"
-            " < 1e-3)) bad++;\n"
-            "  }\n"
-            "  if (bad) printf(\"kernel %d: %%d wrong\\n\", bad);\n"
-            "  free(in); free(w); free(bi); free(bw); free(bo); free(wk); "
-            "free(out);\n  return bad != 0;\n}\n",
-            i, (int)c.n, (int)c.c, (int)c.h, (int)c.w, (int)c.k, (int)c.r,
-            (int)c.s, (int)k.oh, (int)k.ow,
-            (unsigned long)host_kernel_in_floats(&k),
-            (unsigned long)host_kernel_weight_floats(&k),
-            (unsigned long)host_kernel_out_floats(&k),
-            (unsigned long)host_kernel_work_floats(&k, v),
-            name, name, name, name, name,
-            (int)c.stride_h, (int)c.dil_h, (int)c.pad_top, (int)c.stride_w,
-            (int)c.dil_w, (int)c.pad_left, i);
-    }
-    fprintf(file, "int main(void) { return 0");
-    for (i = 0; i < KERNELS; i++) fprintf(file, " | test%d()", i);
-    fprintf(file, "; }\n");
-    fclose(file);
-    /* wide vectors without the instructions: only gcc's ABI remark, which
-       does not concern static functions, is silenced */
-    snprintf(command, sizeof command, "%s -O1 -g -Wall -Wextra -Werror "
-             "-Wno-psabi -fsanitize=address,undefined "
-             "-fno-sanitize-recover=all -o %s/asan %s -lm",
-             cc, scratch, path);
-    i = system(command);
-    CHECK_INT(i, 0);
-    snprintf(command, sizeof command, "%s/asan", scratch);
-    if (i == 0) CHECK_INT(system(command), 0);
-    unlink(command);
-    unlink(path);
+    values[knob] = old;
+    check_fault(__FILE__, __LINE__, "no other value is valid");
 }
 
 static void test_cache(void)
@@ -639,19 +463,19 @@ static void test_cache(void)
     host_result result[5];
     host_run run;
     host_error error;
+    char so[700];
     int i;
 
     CHECK_INT(host_run_open(&run, &config, &error), METATUNE_OK);
     if (error.status) return;
     CHECK_INT(host_layer_open(&layer, &run, &c, SEED, &error), METATUNE_OK);
     for (i = 0; i < 5; i++)
-        host_kernel_default(&layer.kernel, v + i * HOST_KNOBS);
+        algorithm_valid(&layer.kernel, HOST_DIRECT, v + i * HOST_KNOBS);
     /* 1: another cache tile, the same micro kernel; 3: not a setting;
        4: another micro kernel */
-    v[1 * HOST_KNOBS + HOST_KNOB_OHT] = 3;
-    v[3 * HOST_KNOBS + HOST_KNOB_UNROLL] = 5;
-    v[4 * HOST_KNOBS + HOST_KNOB_PREFETCH] = 8;
-    CHECK(host_kernel_valid(&layer.kernel, v + HOST_KNOBS));
+    change(&layer.kernel, HOST_KNOB_OHT, v + 1 * HOST_KNOBS);
+    v[3 * HOST_KNOBS + HOST_KNOB_UNROLL] = 1000;
+    change(&layer.kernel, HOST_KNOB_PREFETCH, v + 4 * HOST_KNOBS);
     CHECK_INT(host_run_measure(&run, &layer, v, 5, result), METATUNE_OK);
     CHECK_INT(result[0].status, METATUNE_OK);
     CHECK_INT(result[1].status, METATUNE_OK);
@@ -666,6 +490,18 @@ static void test_cache(void)
     CHECK_INT(run.n_built, 2);
     CHECK_INT(host_run_measure(&run, &layer, v, 0, result),
               METATUNE_BAD_ARG);
+    /* a library alone: in the cache, new, and none */
+    CHECK_INT(host_run_library(&run, &layer, v, so, sizeof so, result),
+              METATUNE_OK);
+    CHECK(result[0].cached && access(so, R_OK) == 0);
+    change(&layer.kernel, HOST_KNOB_OWT, v);
+    CHECK_INT(host_run_library(&run, &layer, v, so, sizeof so, result),
+              METATUNE_OK);
+    CHECK(!result[0].cached && access(so, R_OK) == 0);
+    CHECK_INT(run.n_built, 3);
+    CHECK_INT(host_run_library(&run, &layer, v + 3 * HOST_KNOBS, so,
+                               sizeof so, result), METATUNE_CONSTRAINT);
+    CHECK(result[0].error[0] != 0);
     host_layer_close(&layer);
     host_run_close(&run);
 }
@@ -674,11 +510,13 @@ static void test_cache(void)
 
 static host_run bad_run;
 static int64_t bad_values[HOST_KNOBS];
-static size_t bad_out;           /* floats of the output */
+static size_t bad_out;           /* values of the output */
 
-#define SIGNATURE "void host_entry_point(const float *in, const float *w, " \
-    "float *out, float *work, const int *outer)\n"
-#define IGNORE "(void)in; (void)w; (void)out; (void)work; (void)outer;"
+#define SIGNATURE "void host_entry_point(const void *vin, const void *vw, " \
+    "void *vout, void *vwork, const int *outer, int phase, int part, " \
+    "int parts)\n"
+#define IGNORE "(void)vin; (void)vw; (void)vout; (void)vwork; (void)outer; " \
+    "(void)phase; (void)part; (void)parts;"
 
 /* Run hand-written code in the kernel's place. */
 static metatune_status run_source(const char *source, host_result *result)
@@ -703,9 +541,11 @@ static metatune_status run_wrapped(const char *before, const char *after,
                          "#include <unistd.h>\n#include <signal.h>\n");
     n += host_kernel_emit_outer(&layer.kernel, bad_values, "real_kernel",
                                 source + n, HOST_SOURCE_BYTES);
-    snprintf(source + n, sizeof source - n, SIGNATURE "{\n    %s\n"
-             "    real_kernel(in, w, out, work, outer);\n    %s\n}\n",
-             before, after);
+    snprintf(source + n, sizeof source - n, SIGNATURE "{\n"
+             "    const float *in = vin, *w = vw;\n"
+             "    float *out = vout, *work = vwork;\n    %s\n"
+             "    real_kernel(in, w, out, work, outer, phase, part, parts);\n"
+             "    %s\n}\n", before, after);
     return run_source(source, result);
 }
 
@@ -746,26 +586,40 @@ static int open_files(void)
     return n;
 }
 
-/* 0 and the reason when that failed: nothing can be tested then. */
-static int open_bad_run(double build_s, double run_s)
+/* A layer with lanes past its last channel, and a setting with a workspace.
+   0 and the reason when that failed: nothing can be tested then. */
+static int open_bad_layer(const host_config *cfg, int32_t dtype)
 {
     metatune_encode_conv2d c =
         metatune_encode_conv2d_make(1, 16, 9, 9, 20, 3, 3, 1, 1);
-    host_config cfg = config;
     host_error error;
 
-    cfg.build_s = build_s;
-    cfg.run_s = run_s;
-    if (host_run_open(&bad_run, &cfg, &error) ||
-        host_layer_open(&layer, &bad_run, &c, SEED, &error)) {
+    if (host_run_open(&bad_run, cfg, &error) == METATUNE_OK) {
+        c.layout = METATUNE_NCHWC;
+        c.block = bad_run.platform.march.lanes;
+        c.dtype_in = dtype;
+        if (dtype == METATUNE_I8) c.dtype_out = c.dtype_acc = METATUNE_I32;
+        host_layer_open(&layer, &bad_run, &c, SEED, &error);
+    }
+    if (error.status) {
         printf("    %s\n", error.line);
         CHECK_INT(error.status, METATUNE_OK);
         host_run_close(&bad_run);
         return 0;
     }
-    host_kernel_default(&layer.kernel, bad_values);
-    bad_out = host_kernel_out_floats(&layer.kernel);
+    algorithm_valid(&layer.kernel, HOST_DIRECT, bad_values);
+    CHECK(host_kernel_work_size(&layer.kernel, bad_values) > 0);
+    bad_out = host_kernel_out_size(&layer.kernel) / 4;
     return 1;
+}
+
+static int open_bad_run(double build_s, double run_s)
+{
+    host_config cfg = config;
+
+    cfg.build_s = build_s;
+    cfg.run_s = run_s;
+    return open_bad_layer(&cfg, METATUNE_F32);
 }
 
 static void close_bad_run(void)
@@ -821,12 +675,64 @@ static void test_wrong_kernels(void)
                           "if (calls++ > 1) out[0] += 1;", &r),
               METATUNE_WRONG);
     /* a lane that belongs to no channel must stay zero */
-    if (layer.kernel.ob * layer.kernel.march.lanes > 20) {
+    if (bad_out > 20 * 9 * 9) {
         snprintf(text, sizeof text, "out[%lu] = 1;",
                  (unsigned long)(bad_out - 1));
         CHECK_INT(run_wrapped("", text, &r), METATUNE_WRONG);
         CHECK(strstr(r.error, "past the last channel") != NULL);
     }
+    close_bad_run();
+}
+
+/* Integers are exact, and what was not written is told from what is wrong. */
+static void test_wrong_integers(void)
+{
+    host_result r;
+    char text[200];
+
+    if (!open_bad_layer(&config, METATUNE_I8)) return;
+    CHECK_INT(run_wrapped("", "", &r), METATUNE_OK);
+    CHECK_INT(run_source(SIGNATURE "{ " IGNORE " }\n", &r), METATUNE_WRONG);
+    CHECK(strstr(r.error, "was not written") != NULL);
+    CHECK_INT(run_wrapped("int *sum = vout;", "sum[3] += 1;", &r),
+              METATUNE_WRONG);
+    CHECK(strstr(r.error, "want") != NULL);
+    if (bad_out > 20 * 9 * 9) {
+        snprintf(text, sizeof text, "((unsigned *)vout)[%lu] = 0x80000000u;",
+                 (unsigned long)(bad_out - 1));
+        CHECK_INT(run_wrapped("", text, &r), METATUNE_WRONG);
+        CHECK(strstr(r.error, "past the last channel") != NULL);
+    }
+    CHECK_INT(run_wrapped("", "((signed char *)vwork)[-1] = 0;", &r),
+              METATUNE_WRONG);
+    CHECK(strstr(r.error, "outside its workspace") != NULL);
+    CHECK_INT(run_wrapped("", "((signed char *)vin)[1] ^= 1;", &r),
+              METATUNE_WRONG);
+    CHECK(strstr(r.error, "input or weights") != NULL);
+    close_bad_run();
+}
+
+/* What a thread does wrong is found out as well. */
+static void test_wrong_threads(void)
+{
+    host_config cfg = config;
+    host_result r;
+
+    cfg.threads = 2;
+    cfg.run_s = 1;
+    if (!open_bad_layer(&cfg, METATUNE_F32)) return;
+    CHECK_INT(run_wrapped("", "", &r), METATUNE_OK);
+    CHECK_INT(run_wrapped("if (parts != 2 || phase < 0) abort();", "", &r),
+              METATUNE_OK);
+    CHECK_INT(run_wrapped("if (part == 1) return;", "", &r), METATUNE_WRONG);
+    CHECK(strstr(r.error, "was not written") || strstr(r.error, "want"));
+    CHECK_INT(run_wrapped("if (part == 1) *(volatile int *)8 = 1;", "", &r),
+              METATUNE_RUNTIME);
+    CHECK(strstr(r.error, "SIGSEGV") != NULL);
+    CHECK_INT(run_wrapped("if (part == 1) for (;;) pause();", "", &r),
+              METATUNE_TIMEOUT);
+    CHECK_INT(run_wrapped("if (part == 1) for (;;) __asm__ volatile(\"\");",
+                          "", &r), METATUNE_TIMEOUT);
     close_bad_run();
 }
 
@@ -959,6 +865,9 @@ static void test_bad_compilers(void)
     cfg.cc = "true";             /* succeeds and makes nothing */
     CHECK(host_run_open(&run, &cfg, &error) != METATUNE_OK);
     CHECK(error.line[0] != 0);
+    cfg.cc = "false";            /* fails and says nothing */
+    CHECK_INT(host_run_open(&run, &cfg, &error), METATUNE_COMPILE);
+    CHECK(strstr(error.line, "\"false\"") && strstr(error.line, "status 1"));
     cfg.cc = "cc";
     cfg.march = "no-such-cpu";
     CHECK_INT(host_run_open(&run, &cfg, &error), METATUNE_COMPILE);
@@ -967,6 +876,14 @@ static void test_bad_compilers(void)
     cfg.tmp = "/no/such/folder";
     CHECK_INT(host_run_open(&run, &cfg, &error), METATUNE_IO);
     CHECK(strstr(error.line, "/no/such/folder") != NULL);
+    cfg = config;
+    cfg.lanes = 5;
+    CHECK_INT(host_run_open(&run, &cfg, &error), METATUNE_BAD_CONFIG);
+    CHECK(strstr(error.line, "lanes") != NULL);
+    cfg.lanes = 0;
+    cfg.threads = 9;
+    CHECK_INT(host_run_open(&run, &cfg, &error), METATUNE_BAD_CONFIG);
+    CHECK(strstr(error.line, "threads") != NULL);
     cfg = config;
 
     snprintf(mark, sizeof mark, "%s/mark", scratch);
@@ -1107,6 +1024,7 @@ static void test_sample_reps(void)
 static void test_probe(void)
 {
     metatune_encode_device device;
+    host_config cfg = config;
     host_error error;
     host_run run;
     double peak = 0, again = 0, t;
@@ -1131,6 +1049,12 @@ static void test_probe(void)
           strstr(key, "-O2") && strstr(key, "threads=1"));
     CHECK_INT(host_run_key(&run, cut, sizeof cut), 0);
     host_run_close(&run);
+    cfg.lanes = 4;
+    cfg.threads = 3;
+    CHECK_INT(host_run_open(&run, &cfg, &error), METATUNE_OK);
+    CHECK(host_run_key(&run, key, sizeof key) == strlen(key));
+    CHECK(strstr(key, "lanes=4,") && strstr(key, "threads=3"));
+    host_run_close(&run);
 }
 
 /* A naive convolution by hand: 1 channel, 2x2 kernel, 2x3 image, pad 1 left,
@@ -1142,7 +1066,10 @@ static void test_naive(void)
     const float in[6] = { 1, 2, 3, 4, 5, 6 };
     const float w[4] = { 1, 10, 100, 1000 };
     const float ones[2] = { 2, 3 };
+    const signed char bytes[6] = { -128, 1, 127, 3, 4, 5 };
+    const signed char edge[2] = { -128, 127 };
     float out[6];
+    int32_t sums[6];
 
     c.pad_left = 1;
     c.stride_w = 2;
@@ -1154,6 +1081,105 @@ static void test_naive(void)
     host_naive_conv(&c, in, ones, out);
     CHECK_NEAR(out[2], 6, 0);
     CHECK_NEAR(out[3], 12, 0);
+    c.dtype_in = METATUNE_I8;
+    c.dtype_out = c.dtype_acc = METATUNE_I32;
+    host_naive_conv(&c, bytes, edge, sums);
+    CHECK_INT(sums[0], 16384);
+    CHECK_INT(sums[2], -16256);
+    CHECK_INT(sums[3], 127 * 3);
+    CHECK_NEAR(host_tolerance(&c, HOST_DIRECT), 0, 0);
+}
+
+/* A folder of the tmp folder; with a lock file or none. */
+static void make_folder(const char *name, int lock)
+{
+    char path[400];
+
+    snprintf(path, sizeof path, "%s/%s", scratch, name);
+    CHECK_INT(mkdir(path, 0700), 0);
+    snprintf(path, sizeof path, "%s/%s/file", scratch, name);
+    write_file(path, "", 0);
+    snprintf(path, sizeof path, "%s/%s/lock", scratch, name);
+    if (lock) write_file(path, "", 0);
+}
+
+static int there(const char *name)
+{
+    char path[400];
+
+    snprintf(path, sizeof path, "%s/%s", scratch, name);
+    return access(path, F_OK) == 0;
+}
+
+static void drop_folder(const char *name)
+{
+    static const char *const files[3] = { "/file", "/lock", "" };
+    char path[400];
+    int i;
+
+    for (i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/%s%s", scratch, name, files[i]);
+        remove(path);
+    }
+}
+
+/* What killed runs leave is removed, what others hold is not. */
+static void test_stale_folders(void)
+{
+    char path[400], link[400], folder[512];
+    host_error error;
+    host_run run, other;
+    int lock, fd[2];
+    pid_t pid;
+
+    make_folder("metatune-aaaaaa", 1);   /* its owner is dead */
+    make_folder("metatune-bbbbbb", 0);   /* may be about to get its lock */
+    make_folder("metatune-cccccc", 1);   /* locked */
+    make_folder("metatune-long-name", 1);
+    make_folder("elsewhere", 1);
+    snprintf(path, sizeof path, "%s/elsewhere", scratch);
+    snprintf(link, sizeof link, "%s/metatune-dddddd", scratch);
+    CHECK_INT(symlink(path, link), 0);
+    snprintf(path, sizeof path, "%s/metatune-cccccc/lock", scratch);
+    lock = open(path, O_RDWR);
+    CHECK_INT(flock(lock, LOCK_EX | LOCK_NB), 0);
+    CHECK_INT(host_run_open(&run, &config, &error), METATUNE_OK);
+    CHECK(!there("metatune-aaaaaa"));
+    CHECK(there("metatune-bbbbbb/file"));
+    CHECK(there("metatune-cccccc/file"));
+    CHECK(there("metatune-long-name/file"));
+    CHECK(there("elsewhere/file") && there("elsewhere/lock"));
+    /* a second run beside the first leaves it alone */
+    CHECK_INT(host_run_open(&other, &config, &error), METATUNE_OK);
+    CHECK(access(run.folder, F_OK) == 0);
+    host_run_close(&other);
+    CHECK(access(run.folder, F_OK) == 0);
+    host_run_close(&run);
+    close(lock);
+    /* a run that is killed */
+    CHECK_INT(pipe(fd), 0);
+    pid = fork();
+    if (pid == 0) {
+        if (host_run_open(&run, &config, &error) ||
+            write(fd[1], run.folder, sizeof run.folder) < 0)
+            _exit(1);
+        for (;;) pause();
+    }
+    close(fd[1]);
+    CHECK(read(fd[0], folder, sizeof folder) == (ssize_t)sizeof folder);
+    close(fd[0]);
+    CHECK(access(folder, F_OK) == 0);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    CHECK(access(folder, F_OK) == 0);
+    CHECK_INT(host_run_open(&run, &config, &error), METATUNE_OK);
+    CHECK(access(folder, F_OK) != 0);
+    CHECK(!there("metatune-cccccc"));    /* its lock was let go, too */
+    host_run_close(&run);
+    unlink(link);
+    drop_folder("metatune-bbbbbb");
+    drop_folder("metatune-long-name");
+    drop_folder("elsewhere");
 }
 
 static int files_before;
@@ -1200,8 +1226,6 @@ int main(void)
     RUN(test_nets_csv);
     RUN(test_nets_find);
     RUN(test_supports);
-    RUN(test_knobs);
-    RUN(test_distinct);
     RUN(test_describe);
     RUN(test_emit_bounds);
     RUN(test_naive);
@@ -1209,9 +1233,12 @@ int main(void)
     RUN(test_kernels_native);
     RUN(test_kernels_avx2);
     RUN(test_kernels_sse);
-    RUN(test_kernels_sanitized);
+    RUN(test_kernels_lanes);
+    RUN(test_kernels_threads);
     RUN(test_cache);
     RUN(test_wrong_kernels);
+    RUN(test_wrong_integers);
+    RUN(test_wrong_threads);
     RUN(test_broken_kernels);
     RUN(test_late_kernels);
     RUN(test_memory_limit);
@@ -1219,6 +1246,7 @@ int main(void)
     RUN(test_bad_compilers);
     RUN(test_cancel);
     RUN(test_probe);
+    RUN(test_stale_folders);
     RUN(test_nothing_left);
     rc = check_report("test_host");
     rmdir(scratch);

@@ -57,7 +57,7 @@ KEY=$(sed -n '1s/.*"target":"\([^"]*\)".*/\1/p' "$L")
 run lookup "$L" --conv $A
 ok "exact" grep -q '^exact  n=1,c=64,h=56' "$T/out"
 ok "exact is exit 0" test "$rc" = 0
-ok "labels are words" grep -q 'algorithm=direct' "$T/out"
+ok "labels are words" grep -q 'algorithm=[a-z]' "$T/out"
 run lookup "$L" --conv c=64,h=56,w=56,k=128,r=3,stride=4,pad=1
 ok "nearest" grep -q '^nearest ' "$T/out"
 ok "explained" grep -q 'stride_h: asked 4, nearest has 2' "$T/out"
@@ -143,6 +143,8 @@ int main(void)
     metatune_lookup_result r;
     metatune_encode_conv2d v =
         metatune_encode_conv2d_make(1, 64, 56, 56, 64, 3, 3, 1, 1);
+    v.layout = METATUNE_NCHWC; /* what tune tunes unless told otherwise */
+    v.block = 16;
     if (metatune_lookup_check(&metatune_table, NULL) != METATUNE_OK)
         return 2;
     if (metatune_lookup_find(&metatune_table, metatune_table.target, &v,

@@ -948,6 +948,465 @@ static void test_describe_refuses(void)
 
 /* ----------------------------------------------------------- the search */
 
+/* Four tiles that must be equal, order and unroll at their first values: one
+   draw in 4,116 is valid. */
+static int equal_tiles(fake *f, const int64_t *v)
+{
+    (void)f;
+    return v[0] == v[1] && v[1] == v[2] && v[3] == 1 && v[4] == 0 &&
+           v[5] == 1;
+}
+
+static int repair_calls;
+
+static int repair_tiles(void *user, const metatune_problem *problem,
+                        int64_t *v)
+{
+    (void)user, (void)problem;
+    repair_calls++;
+    v[1] = v[2] = v[0];
+    v[3] = v[5] = 1;
+    v[4] = 0;
+    return 1;
+}
+
+static int repair_nothing(void *user, const metatune_problem *problem,
+                          int64_t *v)
+{
+    (void)user, (void)problem;
+    v[0] = 5;                   /* must not be looked at */
+    return 0;
+}
+
+static int repair_foreign(void *user, const metatune_problem *problem,
+                          int64_t *v)
+{
+    (void)user, (void)problem;
+    v[0] = 5;                   /* in no list */
+    return 1;
+}
+
+static void test_repair(void)
+{
+    metatune_repair_fn const repairs[] = {NULL, repair_nothing,
+                                          repair_foreign, repair_tiles};
+    size_t s, r;
+    for (s = 0; s < 2; s++) {
+        int calls[4];
+        for (r = 0; r < 4; r++) {
+            fake f;
+            fake_tuner ft;
+            metatune_problem p;
+            metatune_config c = small_config(2, strategies[s]);
+            fake_init(&f, 64);
+            f.predicate = equal_tiles;
+            p = fake_problem(&f);
+            p.repair = repairs[r];
+            repair_calls = 0;
+            fake_open(&ft, &c, &p);
+            CHECK_INT(metatune_tune(&ft.t), METATUNE_EXHAUSTED);
+            CHECK_INT(fake_distinct(&f), 7); /* all there are, once each */
+            calls[r] = (int)f.valid_calls;
+            CHECK(repair_calls == 0 || r == 3);
+            fake_close(&ft);
+        }
+        /* a repair that does nothing changes nothing */
+        CHECK_INT(calls[1], calls[0]);
+        CHECK_INT(calls[2], calls[0]);
+    }
+}
+
+/* In a space too large to count, draws alone find none of its valid settings;
+   with a repair every draw is one. */
+static void test_repair_sparse(void)
+{
+    static int64_t many[256];
+    metatune_knob k[FAKE_KNOBS];
+    size_t s, i;
+    memcpy(k, fake_knobs, sizeof k);
+    for (i = 0; i < 256; i++)
+        many[i] = (int64_t)i;
+    k[4].values = k[5].values = many; /* order and unroll: only the first */
+    k[4].labels = NULL;
+    k[4].n_values = k[5].n_values = 256;
+    many[0] = 1;
+    many[1] = 0;
+    for (s = 0; s < 2; s++) {
+        fake f;
+        fake_tuner ft;
+        metatune_problem p;
+        metatune_config c = small_config(4, strategies[s]);
+        c.trials = 6;
+        fake_init(&f, 64);
+        f.predicate = equal_tiles;
+        p = fake_problem(&f);
+        p.knobs = k;
+        p.repair = repair_tiles;
+        fake_open(&ft, &c, &p);
+        CHECK_INT(metatune_tune(&ft.t), METATUNE_BUDGET);
+        CHECK_INT(fake_distinct(&f), 6);
+        CHECK(f.valid_calls < 20000);
+        fake_close(&ft);
+        /* without one, such a space is not called empty */
+        fake_init(&f, 64);
+        f.predicate = accept_none;
+        p = fake_problem(&f);
+        p.knobs = k;
+        fake_open(&ft, &c, &p);
+        CHECK_INT(metatune_tune(&ft.t), METATUNE_NO_VALID);
+        CHECK_INT(f.calls, 0);
+        fake_close(&ft);
+    }
+}
+
+/* Two checksum knobs of 100 values: one draw in 10^4 is valid, 20,580 of 2.06e8
+   in all, and repair() knows which. */
+#define SUM_KNOBS (FAKE_KNOBS + 2)
+
+static int64_t sum_values[100];
+
+static void sum_space(metatune_knob *k)
+{
+    int i;
+    for (i = 0; i < 100; i++)
+        sum_values[i] = i;
+    memcpy(k, fake_knobs, sizeof fake_knobs);
+    for (i = FAKE_KNOBS; i < SUM_KNOBS; i++) {
+        k[i].name = i == FAKE_KNOBS ? "sum" : "alt";
+        k[i].values = sum_values;
+        k[i].labels = NULL;
+        k[i].n_values = 100;
+    }
+}
+
+static void sums_of(const int64_t *v, int64_t *sums)
+{
+    sums[0] = (v[0] + 3 * v[1] + 7 * v[2] + v[3]) % 100;
+    sums[1] = (5 * v[0] + v[4] + 11 * v[5] + 29) % 100;
+}
+
+static int sums_right(fake *f, const int64_t *v)
+{
+    int64_t want[2];
+    (void)f;
+    sums_of(v, want);
+    return v[FAKE_KNOBS] == want[0] && v[FAKE_KNOBS + 1] == want[1];
+}
+
+static int repair_sums(void *user, const metatune_problem *problem,
+                       int64_t *v)
+{
+    (void)user, (void)problem;
+    repair_calls++;
+    sums_of(v, v + FAKE_KNOBS);
+    return 1;
+}
+
+/* In the lists, and never valid. */
+static int repair_badly(void *user, const metatune_problem *problem,
+                        int64_t *v)
+{
+    (void)user, (void)problem;
+    sums_of(v, v + FAKE_KNOBS);
+    v[FAKE_KNOBS] = (v[FAKE_KNOBS] + 1) % 100;
+    return 1;
+}
+
+/* Share of the valid settings that are faster than t. */
+static double faster_share(const fake *f, double t)
+{
+    uint16_t d[FAKE_KNOBS] = {0};
+    uint32_t k, fast = 0, all = 0;
+    do {
+        int64_t v[FAKE_KNOBS];
+        metatune_space_values(fake_knobs, FAKE_KNOBS, d, v);
+        fast += fake_time(f, v) < t;
+        all++;
+        for (k = 0; k < FAKE_KNOBS && ++d[k] == fake_knobs[k].n_values; k++)
+            d[k] = 0;
+    } while (k < FAKE_KNOBS);
+    return (double)fast / all;
+}
+
+static void test_repair_finds(void)
+{
+    static const double most[2] = {0.005, 0.03}; /* model, random */
+    metatune_knob k[SUM_KNOBS];
+    const uint64_t first = 100;
+    size_t s;
+    sum_space(k);
+    for (s = 0; s < 2; s++) {
+        double share = 0;
+        uint64_t seed, looked = 0;
+        for (seed = first; seed < first + 8; seed++) {
+            fake f, again;
+            fake_tuner ft;
+            metatune_problem p;
+            metatune_best best;
+            metatune_summary sum;
+            metatune_config c = small_config(seed, strategies[s]);
+            c.moves = 30;
+            fake_init(&f, 64);
+            f.predicate = sums_right;
+            p = fake_problem(&f);
+            p.knobs = k;
+            p.n_knobs = SUM_KNOBS;
+            p.repair = repair_sums;
+            fake_open(&ft, &c, &p);
+            CHECK_INT(metatune_tune(&ft.t), METATUNE_BUDGET);
+            CHECK_INT(fake_distinct(&f), 64);
+            CHECK_INT(metatune_best_get(&ft.t, &best), METATUNE_OK);
+            CHECK(sums_right(&f, best.values));
+            share += faster_share(&f, best.value) / 8;
+            metatune_summary_get(&ft.t, &sum);
+            CHECK_INT(sum.looked, f.valid_calls);
+            looked += f.valid_calls;
+            fake_close(&ft);
+            /* the same seed is the same search */
+            again = f;
+            fake_init(&f, 64);
+            f.predicate = sums_right;
+            fake_open(&ft, &c, &p);
+            CHECK_INT(metatune_tune(&ft.t), METATUNE_BUDGET);
+            CHECK_INT(f.valid_calls, again.valid_calls);
+            CHECK(memcmp(f.seen, again.seen, sizeof f.seen) == 0);
+            fake_close(&ft);
+        }
+        printf("    seeds %d to %d, %s: best in the fastest %.2f %%, %.0f "
+               "settings looked at\n", (int)first, (int)first + 7,
+               s ? "random" : "model", 100 * share, (double)looked / 8);
+        CHECK(share < most[s]);
+        /* every draw and most moves are used: a random one looks at a setting
+           a trial, a batch of the model's at a draft and at 8 chains' moves */
+        CHECK(looked / 8 < (s ? 70 : 8 * (4 * 64 + 8 * 30 * 3)));
+    }
+}
+
+/* A move that repairs back to where it came from is none. */
+static void test_repair_moves(void)
+{
+    const uint64_t seed = 20261201;
+    fake f;
+    fake_tuner ft;
+    metatune_problem p;
+    metatune_config c = small_config(0, METATUNE_STRATEGY_RANDOM);
+    metatune_knob k[SUM_KNOBS];
+    metatune_encode_rng rng;
+    int i;
+    printf("    seed %llu\n", (unsigned long long)seed);
+    metatune_encode_rng_init(&rng, seed, 0);
+    sum_space(k);
+    fake_init(&f, 64);
+    f.predicate = sums_right;
+    p = fake_problem(&f);
+    p.knobs = k;
+    p.n_knobs = SUM_KNOBS;
+    p.repair = repair_sums;
+    fake_open(&ft, &c, &p);
+    for (i = 0; i < 500; i++) {
+        uint16_t from[SUM_KNOBS], to[SUM_KNOBS];
+        int64_t v[SUM_KNOBS];
+        int at, back;
+        CHECK(mti_sample(&ft.t, &rng, from));
+        memcpy(to, from, sizeof to);
+        do
+            mti_mutate(&ft.t, &rng, to);
+        while (memcmp(to, from, sizeof to) == 0);
+        for (at = 0; to[at] == from[at]; at++) {}
+        back = at >= FAKE_KNOBS; /* a checksum, or what is summed */
+        CHECK_INT(mti_settle(&ft.t, to, from), !back);
+        metatune_space_values(k, SUM_KNOBS, to, v);
+        CHECK_INT(sums_right(&f, v), !back);
+        CHECK(to[at] != from[at]);
+    }
+    fake_close(&ft);
+}
+
+/* A repair that never leads to a valid setting is as good as none. */
+static void test_repair_in_vain(void)
+{
+    metatune_repair_fn const vain[] = {NULL, repair_nothing, repair_foreign,
+                                       repair_badly};
+    metatune_knob k[SUM_KNOBS];
+    size_t s, r;
+    sum_space(k);
+    for (s = 0; s < 2; s++) {
+        static fake f[4];
+        for (r = 0; r < 4; r++) {
+            fake_tuner ft;
+            metatune_problem p;
+            metatune_config c = small_config(5, strategies[s]);
+            c.trials = 10;
+            fake_init(&f[r], 64);
+            f[r].predicate = sums_right;
+            p = fake_problem(&f[r]);
+            p.knobs = k;
+            p.n_knobs = SUM_KNOBS;
+            p.repair = vain[r];
+            fake_open(&ft, &c, &p);
+            CHECK_INT(metatune_tune(&ft.t), METATUNE_BUDGET);
+            CHECK_INT(fake_distinct(&f[r]), 10);
+            CHECK(memcmp(f[r].seen, f[0].seen, sizeof f[r].seen) == 0);
+            fake_close(&ft);
+        }
+    }
+}
+
+/* Every draw and move becomes this one setting, which is valid. */
+static int repair_to_one(void *user, const metatune_problem *problem,
+                         int64_t *v)
+{
+    (void)user, (void)problem;
+    v[0] = v[1] = v[2] = 4;
+    v[3] = v[5] = 1;
+    v[4] = 0;
+    return 1;
+}
+
+static void test_repair_collapses(void)
+{
+    static const int64_t work[FAKE_KNOBS] = {32, 32, 32, 1, 0, 1};
+    uint16_t digits[FAKE_KNOBS];
+    size_t s, sparse;
+    metatune_space_digits(fake_knobs, FAKE_KNOBS, work, digits);
+    for (s = 0; s < 2; s++)
+        for (sparse = 0; sparse < 2; sparse++) {
+            fake f;
+            fake_tuner ft;
+            metatune_problem p;
+            metatune_config c = small_config(3, strategies[s]);
+            metatune_knob k[FAKE_KNOBS];
+            fake_init(&f, 64);
+            f.predicate = sparse ? equal_tiles : NULL;
+            p = fake_problem(&f);
+            p.repair = repair_to_one;
+            p.default_values = work; /* goes in as it is */
+            memcpy(k, fake_knobs, sizeof k);
+            if (!sparse) /* 7 x 7 settings, all valid */
+                k[2].n_values = k[3].n_values = k[4].n_values =
+                    k[5].n_values = 1;
+            if (!sparse)
+                p.default_values = NULL;
+            p.knobs = k;
+            fake_open(&ft, &c, &p);
+            CHECK_INT(metatune_tune(&ft.t), METATUNE_EXHAUSTED);
+            CHECK_INT(fake_distinct(&f), sparse ? 7 : 49);
+            CHECK(!sparse ||
+                  f.seen[0] == metatune_setting_hash(digits, FAKE_KNOBS));
+            fake_close(&ft);
+        }
+}
+
+/* Why nothing was proposed: all counted, or looked at in vain. */
+static void test_nothing_found(void)
+{
+    static const int64_t last[FAKE_KNOBS] = {64, 64, 64, 16, 2, 8};
+    uint16_t digits[FAKE_KNOBS];
+    metatune_knob k[SUM_KNOBS];
+    size_t s, i;
+    sum_space(k);
+    metatune_space_digits(fake_knobs, FAKE_KNOBS, last, digits);
+    for (s = 0; s < 2; s++)
+        for (i = 0; i < 3; i++) {
+            fake f;
+            fake_tuner ft;
+            metatune_problem p;
+            metatune_summary sum;
+            metatune_config c = small_config(2, strategies[s]);
+            fake_init(&f, 64);
+            f.predicate = i == 2 ? accept_last : accept_none;
+            p = fake_problem(&f);
+            p.knobs = k;
+            p.n_knobs = i == 1 ? SUM_KNOBS : FAKE_KNOBS;
+            fake_open(&ft, &c, &p);
+            if (i == 2) /* the only valid setting may not be proposed */
+                CHECK_INT(metatune_quarantine(&ft.t, digits), METATUNE_OK);
+            CHECK_INT(metatune_tune(&ft.t), i ? METATUNE_NO_VALID
+                                              : METATUNE_EMPTY_SPACE);
+            CHECK_INT(f.calls, 0);
+            metatune_summary_get(&ft.t, &sum);
+            CHECK_INT(sum.looked, f.valid_calls);
+            CHECK(i != 1 || (sum.looked > 2097152 && sum.looked < 5000000));
+            fake_close(&ft);
+        }
+}
+
+static metatune_status no_describe(void *user,
+                                   const metatune_problem *problem,
+                                   const int64_t *values,
+                                   metatune_encode_nest *nest)
+{
+    (void)user, (void)problem, (void)values, (void)nest;
+    return METATUNE_CAPACITY;
+}
+
+/* A model that could read no setting at all is told from one that did. */
+static void test_undescribed(void)
+{
+    static const int64_t work[FAKE_KNOBS] = {32, 32, 32, 1, 0, 1};
+    const struct {
+        metatune_describe_fn describe;
+        const int64_t *work;
+        int strategy, some, none;
+        metatune_status end, first;
+    } rows[] = {
+        {no_describe, NULL, METATUNE_STRATEGY_MODEL, 0, 1, METATUNE_NO_VALID,
+         METATUNE_CAPACITY},
+        {no_describe, work, METATUNE_STRATEGY_MODEL, 0, 1,
+         METATUNE_EXHAUSTED, METATUNE_CAPACITY},
+        {picky_describe, NULL, METATUNE_STRATEGY_MODEL, 1, 1,
+         METATUNE_BUDGET, METATUNE_BAD_NEST},
+        {fake_describe, NULL, METATUNE_STRATEGY_MODEL, 1, 0, METATUNE_BUDGET,
+         METATUNE_OK},
+        {no_describe, NULL, METATUNE_STRATEGY_RANDOM, 0, 0, METATUNE_BUDGET,
+         METATUNE_OK},
+    };
+    size_t i;
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        fake f;
+        fake_tuner ft;
+        metatune_problem p;
+        metatune_summary sum;
+        metatune_config c = small_config(1, rows[i].strategy);
+        c.trials = 16;
+        fake_init(&f, 64);
+        p = fake_problem(&f);
+        p.describe = rows[i].describe;
+        p.default_values = rows[i].work;
+        fake_open(&ft, &c, &p);
+        CHECK_INT(metatune_tune(&ft.t), rows[i].end);
+        metatune_summary_get(&ft.t, &sum);
+        CHECK_INT(sum.described > 0, rows[i].some);
+        CHECK_INT(sum.undescribed > 0, rows[i].none);
+        CHECK_INT(sum.first_undescribed, rows[i].first);
+        fake_close(&ft);
+    }
+}
+
+static void test_null_tuner(void)
+{
+    fake f;
+    fake_tuner ft;
+    metatune_problem p;
+    metatune_config c = small_config(0, METATUNE_STRATEGY_RANDOM);
+    metatune_summary sum;
+    uint16_t digit = 0;
+    memset(&sum, 1, sizeof sum);
+    CHECK_INT(metatune_done(NULL), METATUNE_BAD_ARG);
+    metatune_stop(NULL, METATUNE_CANCELLED);
+    metatune_summary_get(NULL, &sum);
+    CHECK_INT(sum.end, 0);
+    CHECK_INT(metatune_quarantine(NULL, &digit), METATUNE_BAD_ARG);
+    fake_init(&f, 64);
+    p = fake_problem(&f);
+    fake_open(&ft, &c, &p);
+    CHECK_INT(metatune_quarantine(&ft.t, NULL), METATUNE_BAD_ARG);
+    CHECK_INT(ft.t.n_quarantine, 0);
+    metatune_summary_get(&ft.t, NULL);
+    CHECK_INT(metatune_done(&ft.t), METATUNE_OK);
+    fake_close(&ft);
+}
+
 static void test_predictions_are_of_the_unit(void)
 {
     /* the same kernel in cycles of a 100 MHz device */
@@ -1078,6 +1537,71 @@ static void test_resume(void)
             metatune_summary_get(&ft.t, &sum);
             CHECK_INT(sum.recalled, cut);
             fake_close(&ft);
+            free(mem);
+            free(f.log);
+        }
+        free(whole.log);
+    }
+}
+
+/* A space searched to its end with exact samples: resumed from any part of its
+   log it ends the same, with no confirm trials and nothing measured twice. */
+static void test_resume_exhausted(void)
+{
+    size_t s;
+    for (s = 0; s < 2; s++) {
+        fake whole;
+        fake_tuner ft;
+        metatune_problem p;
+        metatune_best best, best2;
+        metatune_knob k[FAKE_KNOBS];
+        metatune_config c = small_config(6, strategies[s]);
+        uint32_t cut, j;
+        uint64_t best_hash;
+        memcpy(k, fake_knobs, sizeof k);
+        for (j = 2; j < FAKE_KNOBS; j++)
+            k[j].n_values = 1;
+        k[1].n_values = 3; /* 7 x 3 settings */
+        fake_init(&whole, 64);
+        p = fake_problem(&whole);
+        p.knobs = k;
+        p.write = fake_write;
+        fake_open(&ft, &c, &p);
+        CHECK_INT(metatune_tune(&ft.t), METATUNE_EXHAUSTED);
+        CHECK_INT(whole.calls, 21);
+        CHECK_INT(metatune_best_get(&ft.t, &best), METATUNE_OK);
+        CHECK_INT(best.confirmed, 0);
+        best_hash = best.hash;
+        fake_close(&ft);
+        for (cut = 0; cut <= 22; cut++) { /* 22: with its end line */
+            uint32_t had = cut < 21 ? cut : 21, i;
+            size_t pos = 0, lines = 0, bytes = metatune_history_memsize(32);
+            metatune_history h;
+            metatune_summary sum;
+            void *mem = malloc(bytes);
+            fake f;
+            while (lines < cut && pos < whole.log_n)
+                lines += whole.log[pos++] == '\n';
+            CHECK_INT(lines, cut);
+            fake_init(&f, 64);
+            p.user = &f;
+            metatune_history_init(&h, 32, mem, bytes);
+            CHECK_INT(metatune_history_read(&h, &p, whole.log, pos),
+                      METATUNE_OK);
+            CHECK_INT(h.n, had);
+            p.history = &h;
+            fake_open(&ft, &c, &p);
+            CHECK_INT(metatune_tune(&ft.t), METATUNE_EXHAUSTED);
+            CHECK_INT(f.calls, 21 - had);
+            for (i = 0; i < f.calls; i++)
+                CHECK(f.seen[i] == whole.seen[had + i]);
+            CHECK_INT(metatune_best_get(&ft.t, &best2), METATUNE_OK);
+            CHECK(best2.hash == best_hash && !best2.confirmed);
+            metatune_summary_get(&ft.t, &sum);
+            CHECK_INT(sum.recalled, had);
+            CHECK_INT(sum.confirms, 0);
+            fake_close(&ft);
+            p.history = NULL;
             free(mem);
             free(f.log);
         }
@@ -1769,10 +2293,20 @@ int main(void)
     RUN(test_confirm_beats_luck);
     RUN(test_confirm_wrong);
     RUN(test_describe_refuses);
+    RUN(test_repair);
+    RUN(test_repair_sparse);
+    RUN(test_repair_finds);
+    RUN(test_repair_moves);
+    RUN(test_repair_in_vain);
+    RUN(test_repair_collapses);
+    RUN(test_nothing_found);
+    RUN(test_undescribed);
+    RUN(test_null_tuner);
     RUN(test_predictions_are_of_the_unit);
     RUN(test_capacities);
 #ifndef METATUNE_NO_RECORDS
     RUN(test_resume);
+    RUN(test_resume_exhausted);
     RUN(test_resume_quarantine);
     RUN(test_disk_full);
     RUN(test_record_lines);

@@ -1,14 +1,16 @@
 /* cmd_collect.c - metatune collect: training data for `metatune train`
 
-   Uniform random valid settings of each layer, the default setting first. The
-   sequence is a function of the seed and the layer, so a resumed run walks
-   the same one and skips what the file holds. */
+   Random valid settings of each layer, the default setting first, then each
+   algorithm as often as the others: its knobs are drawn at random and made
+   valid (host_kernel_repair). The sequence is a function of the seed and the
+   layer, so a resumed run walks the same one and skips what the file holds. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cmd_data.h"
@@ -16,12 +18,13 @@
 
 enum {
     COLLECT_CHUNK = 2,           /* built in parallel, written at once */
-    COLLECT_DRAWS = 100000       /* draws for one setting before giving up */
+    COLLECT_DRAWS = 20000        /* draws for one setting before giving up */
 };
 
 typedef struct collect_options {
     cmd_target_options target;
     cmd_tasks tasks;
+    cmd_form form;
     uint64_t settings, seed;
     double time_s;
     const char *out;
@@ -44,7 +47,7 @@ static int draw(const cmd_layer *layer, metatune_encode_rng *rng,
         for (k = 0; k < HOST_KNOBS; k++)
             values[k] = layer->knobs[k].values[metatune_encode_rng_below(
                 rng, layer->knobs[k].n_values)];
-        if (!host_kernel_valid(&layer->host.kernel, values))
+        if (!host_kernel_repair(&layer->host.kernel, values))
             continue;
         for (i = 0; i < n; i++)
             if (memcmp(seen + i * HOST_KNOBS, values,
@@ -86,9 +89,10 @@ static void layer_add(cmd_text *text, const cmd_layer *layer,
     char device[1024];
     int32_t k;
     cmd_device_text(&target->device, device, sizeof device);
-    cmd_text_add(text, "L\t%s\t%s\t%d\t%d\t%s\t%s\t", layer->task->spec,
-                 layer->task->name, target->march.lanes, target->march.vregs,
-                 target->key, device);
+    cmd_text_add(text, "L\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t",
+                 layer->task->spec, layer->task->name, target->march.lanes,
+                 target->march.vregs, target->march.threads, target->key,
+                 device);
     for (k = 0; k < HOST_KNOBS; k++)
         cmd_text_add(text, "%s%s", k ? "," : "", layer->knobs[k].name);
     cmd_text_add(text, "\t.\n");
@@ -217,10 +221,13 @@ static int collect_parse(collect_options *o, int argc, char **argv)
     int st = CMD_OK;
     memset(o, 0, sizeof *o);
     o->settings = 100;
+    o->form.layout = METATUNE_NCHWC;
+    o->form.dtype = METATUNE_F32;
     cmd_args_init(&args, "collect", argc, argv);
     while (st == CMD_OK && cmd_args_next(&args)) {
         if (cmd_target_option(&args, &o->target, &st) ||
-            cmd_tasks_option(&args, &o->tasks, &st)) {
+            cmd_tasks_option(&args, &o->tasks, &st) ||
+            cmd_form_option(&args, &o->form, &st)) {
             ;
         } else if (cmd_args_is(&args, "--list")) {
             st = cmd_args_text(&args, &text);
@@ -252,13 +259,21 @@ static int collect_parse(collect_options *o, int argc, char **argv)
     return st;
 }
 
+/* A regular file that is not empty. */
+static int holds_bytes(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0;
+}
+
 static int collect(int argc, char **argv)
 {
     collect_options o;
     collect_state s;
     data_set old;
     cmd_target *target = (cmd_target *)cmd_alloc(sizeof *target);
-    size_t i, skipped = 0;
+    char head[CMD_DATA_HEAD];
+    size_t i, asked = 0;
     int st, opened = 0, have;
     memset(&s, 0, sizeof s);
     memset(&old, 0, sizeof old);
@@ -269,19 +284,25 @@ static int collect(int argc, char **argv)
     st = collect_parse(&o, argc, argv);
     if (st != CMD_OK)
         goto done;
-    have = access(o.out, F_OK) == 0;
+    have = holds_bytes(o.out);
     if (o.resume && have)
         st = data_read(&old, o.out);
-    else if (have && access(o.out, W_OK) == 0) {
-        /* measurements are dear: never overwrite a file that holds some */
-        size_t n = 0;
-        char *bytes = cmd_file_read(o.out, &n);
-        free(bytes);
-        if (bytes && n > 0)
-            st = cmd_fail(CMD_USAGE, "%s exists; add to it with --resume or "
-                          "choose another --out", o.out);
-        have = 0;
-    }
+    else if (have) /* measurements are dear: never overwrite some */
+        st = cmd_fail(CMD_USAGE, "%s exists; add to it with --resume or "
+                      "choose another --out", o.out);
+    if (st != CMD_OK)
+        goto done;
+    cmd_signals_install();
+    ui_init(&s.u, o.quiet);
+    s.begin_s = cmd_now();
+    st = cmd_target_open(target, &o.target);
+    if (st != CMD_OK)
+        goto done;
+    opened = 1;
+    st = cmd_tasks_settle(&o.tasks, &o.form, target->march.lanes);
+    asked = o.tasks.n;
+    if (st == CMD_OK)
+        st = cmd_tasks_support(&o.tasks, "collect");
     if (st != CMD_OK)
         goto done;
     s.fd = cmd_open_append(o.out);
@@ -290,42 +311,25 @@ static int collect(int argc, char **argv)
                       strerror(errno));
         goto done;
     }
-    if (!have && cmd_write_all(s.fd, CMD_DATA_FIRST,
-                               strlen(CMD_DATA_FIRST)) != 0) {
+    data_head(head);
+    if (!have && cmd_write_all(s.fd, head, strlen(head)) != 0) {
         st = cmd_fail(CMD_FAILED, "IO: cannot write %s: %s", o.out,
                       strerror(errno));
         goto done;
     }
-    cmd_signals_install();
-    ui_init(&s.u, o.quiet);
-    s.begin_s = cmd_now();
-    st = cmd_target_open(target, &o.target);
-    if (st != CMD_OK)
-        goto done;
-    opened = 1;
     ui_say(&s.u, "target %s", target->key);
     for (i = 0; i < o.tasks.n && st == CMD_OK && !cmd_interrupted; i++) {
-        char why[256] = "";
         if (o.time_s > 0 && cmd_now() - s.begin_s > o.time_s)
             break;
         s.index = i + 1;
-        /* whole networks hold layers that are not for this target */
-        if (host_kernel_supports(&o.tasks.task[i].conv, why, sizeof why) !=
-            METATUNE_OK) {
-            skipped++;
-            continue;
-        }
         st = collect_layer(&s, &o.tasks.task[i]);
     }
     ui_say(&s.u, "%llu measured (%llu failed), %llu were there, %zu layers "
            "skipped as not supported, in %s", (unsigned long long)s.measured,
-           (unsigned long long)s.failed, (unsigned long long)s.kept, skipped,
-           o.out);
+           (unsigned long long)s.failed, (unsigned long long)s.kept,
+           asked - o.tasks.n, o.out);
     if (st == CMD_OK && cmd_interrupted)
         st = cmd_fail(CMD_FAILED, "interrupted; go on with --resume");
-    if (st == CMD_OK && skipped == o.tasks.n)
-        st = cmd_fail(CMD_USAGE, "collect: no layer given is supported by "
-                      "this target");
 done:
     if (opened)
         cmd_target_close(target);
@@ -342,16 +346,18 @@ const cmd_command cmd_collect = {
     "usage: metatune collect [--net NAME | --layer NET/LAYER | --conv SPEC |\n"
     "                        --list FILE]... --out FILE [OPTIONS]\n"
     "\n"
-    "Layers that the target does not support are left out and counted.\n"
+    "Each algorithm that suits a layer gets as many settings as the others.\n"
+    "Layers that the target does not support are skipped with a line each.\n"
     "\n"
-    "  --net, --layer, --conv   as in `metatune tune`\n"
+    "  --net, --layer, --conv, --layout, --dtype   as in `metatune tune`\n"
     "  --list FILE    one of them a line; '#' begins a comment\n"
     "  --settings N   random settings a layer, the default among them (100)\n"
     "  --seed N       the same seed draws the same settings\n"
-    "  --out FILE     one text file, appended while measuring\n"
+    "  --out FILE     one text file, appended while measuring; it names the\n"
+    "                 space of settings, another program's may be refused\n"
     "  --resume       measure only what FILE lacks\n"
     "  --time S       stop after S seconds\n"
-    "  --march, --cc, --threads, --target   as in `metatune tune`\n"
+    "  --march, --cc, --threads, --lanes, --target   as in `metatune tune`\n"
     "  --quiet        no progress\n",
     collect
 };

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DATA_FIELDS = 9 };
+enum { DATA_FIELDS = 10 };
 
 /* Cut a line at its tabs; how many fields, 0 when it does not end in ".". */
 static int fields_cut(char *line, char **field)
@@ -52,19 +52,20 @@ static data_group *group_line(data_set *set, char **f, int n)
     metatune_error error;
     int i;
     memset(&g, 0, sizeof g);
-    if (n != 9 || metatune_encode_conv2d_parse(f[1], &g.conv, &error) !=
+    if (n != 10 || metatune_encode_conv2d_parse(f[1], &g.conv, &error) !=
                       METATUNE_OK ||
-        cmd_device_parse(f[6], &g.device) != CMD_OK)
+        cmd_device_parse(f[7], &g.device) != CMD_OK)
         return NULL;
     g.march.lanes = (int32_t)strtol(f[3], NULL, 10);
     g.march.vregs = (int32_t)strtol(f[4], NULL, 10);
-    old = data_find(set, f[1], f[5]);
+    g.march.threads = (int32_t)strtol(f[5], NULL, 10);
+    old = data_find(set, f[1], f[6]);
     if (old)
         return old;
     /* the knobs must be those of this program, by name and order */
     {
         host_kernel *kernel = (host_kernel *)cmd_alloc(sizeof *kernel);
-        const char *p = f[7];
+        const char *p = f[8];
         int good = host_kernel_init(kernel, &g.conv, &g.march, NULL, 0) ==
                    METATUNE_OK;
         for (i = 0; good && i < HOST_KNOBS; i++) {
@@ -79,7 +80,7 @@ static data_group *group_line(data_set *set, char **f, int n)
     }
     g.spec = cmd_format("%s", f[1]);
     g.layer = cmd_format("%s", f[2]);
-    g.target = cmd_format("%s", f[5]);
+    g.target = cmd_format("%s", f[6]);
     if (set->n == set->cap) {
         set->cap = 2 * set->cap + 16;
         set->group = (data_group *)cmd_realloc(
@@ -119,6 +120,36 @@ static int row_line(data_group *g, char **f, int n)
     return 1;
 }
 
+void data_head(char head[CMD_DATA_HEAD])
+{
+    snprintf(head, CMD_DATA_HEAD, "%s%016llx\n", CMD_DATA_FIRST,
+             (unsigned long long)cmd_space_version());
+}
+
+/* CMD_OK, or CMD_USAGE after one line when the first line is another one. */
+static int head_check(const char *path, const char *text)
+{
+    static const char any[] = "# metatune collect ";
+    char head[CMD_DATA_HEAD];
+    int n = (int)strcspn(text, "\n");
+    data_head(head);
+    if (strncmp(text, head, strlen(head)) == 0)
+        return CMD_OK;
+    if (strncmp(text, any, sizeof any - 1) != 0)
+        return cmd_fail(CMD_USAGE, "%s is no file of `metatune collect`",
+                        path);
+    if (strncmp(text, CMD_DATA_FIRST, sizeof CMD_DATA_FIRST - 1) != 0)
+        return cmd_fail(CMD_USAGE, "%s is a collect file of version %.*s, "
+                        "want 2; collect it again", path,
+                        (int)strcspn(text + sizeof any - 1, ",\n"),
+                        text + sizeof any - 1);
+    return cmd_fail(CMD_USAGE, "%s: its settings are of space %.*s, this "
+                    "program's are of %.16s; collect it again", path,
+                    n - (int)sizeof CMD_DATA_FIRST + 1,
+                    text + sizeof CMD_DATA_FIRST - 1,
+                    head + sizeof CMD_DATA_FIRST - 1);
+}
+
 int data_read(data_set *set, const char *path)
 {
     size_t n = 0, g = 0;
@@ -127,10 +158,9 @@ int data_read(data_set *set, const char *path)
     if (!text)
         return cmd_fail(CMD_USAGE, "cannot read %s: %s", path,
                         strerror(errno));
-    if (n > 0 && strncmp(text, CMD_DATA_FIRST, strlen(CMD_DATA_FIRST)) != 0) {
+    if (n > 0 && head_check(path, text) != CMD_OK) {
         free(text);
-        return cmd_fail(CMD_USAGE, "%s is no file of `metatune collect` "
-                        "(version 1)", path);
+        return CMD_USAGE;
     }
     for (line = text; line < text + n; line = next) {
         char *field[DATA_FIELDS], *end = strchr(line, '\n');

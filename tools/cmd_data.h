@@ -2,17 +2,20 @@
 
    Text, fields between tabs, every line ends with a field "." (a line without
    it was cut short and does not count).
-     # metatune collect 1
-     L  spec  layer  lanes  vregs  target key  device  knob,knob,...  .
+     # metatune collect 2, space 0123456789abcdef
+     L  spec  layer  lanes  vregs  threads  target key  device  knob,...  .
      R  value,value,...  OK  seconds  .
      R  value,value,...  COMPILE  -  .
-   R lines belong to the last L line. A layer may come in several parts. */
+   The first line names the space of settings (cmd_space_version): a file of
+   another space is refused. R lines belong to the last L line. A layer may
+   come in several parts. */
 #ifndef METATUNE_CMD_DATA_H
 #define METATUNE_CMD_DATA_H
 
 #include "cmd_target.h"
 
-#define CMD_DATA_FIRST "# metatune collect 1\n"
+/* The first line's text up to the space. */
+#define CMD_DATA_FIRST "# metatune collect 2, space "
 
 typedef struct data_row {
     int64_t values[HOST_KNOBS];
@@ -36,6 +39,9 @@ typedef struct data_set {
     size_t n_bad;                /* lines that were cut or make no sense */
 } data_set;
 
+/* The first line of a new file, with its newline. */
+enum { CMD_DATA_HEAD = sizeof CMD_DATA_FIRST + 17 };
+void data_head(char head[CMD_DATA_HEAD]);
 /* Add a file's lines: CMD_OK, or CMD_USAGE after one line. */
 int data_read(data_set *set, const char *path);
 void data_free(data_set *set);

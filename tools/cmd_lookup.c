@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "export_header.h"
+#include "nets.h"
 
 typedef struct lookup_options {
     char **log;
@@ -133,6 +134,31 @@ static int parse(lookup_options *o, int argc, char **argv)
     return st;
 }
 
+/* A layout that was not asked for is that of the log: of the row of the same
+   shape, else of its first one. */
+static void form_take(cmd_task *task, const metatune_lookup_table *table)
+{
+    const metatune_encode_conv2d *like = NULL;
+    uint32_t i;
+    for (i = 0; i < table->n_rows; i++) {
+        const metatune_encode_conv2d *conv = &table->rows[i].conv;
+        if (conv->c < 1)
+            continue; /* no convolution */
+        if (!like)
+            like = conv;
+        if (nets_same_shape(conv, &task->conv) &&
+            conv->dtype_in == task->conv.dtype_in) {
+            like = conv;
+            break;
+        }
+    }
+    if (!like)
+        return;
+    task->conv.layout = like->layout;
+    task->conv.block = like->block;
+    metatune_encode_conv2d_spec(&task->conv, task->spec, sizeof task->spec);
+}
+
 static int lookup(int argc, char **argv)
 {
     lookup_options o;
@@ -145,12 +171,14 @@ static int lookup(int argc, char **argv)
     if (st == CMD_OK)
         st = export_table_read(&x, "lookup", o.n_logs, o.log, o.target, 1);
     for (i = 0; i < o.tasks.n && st == CMD_OK; i++) {
-        const cmd_task *task = &o.tasks.task[i];
+        cmd_task *task = &o.tasks.task[i];
         /* not asked for: the log's own, which the answer names */
         const char *target = o.target ? o.target : x.table.target;
         metatune_lookup_result r;
         size_t cap = 256 + strlen(target) + strlen(x.table.target);
         char *why = (char *)cmd_alloc(cap);
+        if (!task->own_layout)
+            form_take(task, &x.table);
         if (metatune_lookup_find(&x.table, target, &task->conv, NULL, NULL,
                                  o.allow ? METATUNE_LOOKUP_OTHER_TARGET : 0,
                                  &r) != METATUNE_OK)
@@ -190,7 +218,8 @@ const cmd_command cmd_lookup = {
     "\n"
     "  LOG                    records (JSON lines), or CSV with the columns\n"
     "                         task, time_ms and one a knob\n"
-    "  --conv SPEC            e.g. c=64,h=56,w=56,k=64,r=3,stride=1,pad=1\n"
+    "  --conv SPEC            e.g. c=64,h=56,w=56,k=64,r=3,stride=1,pad=1;\n"
+    "                         without layout=L: in the log's own layout\n"
     "  --layer NET/LAYER      a layer by name; --net NET: all of a network\n"
     "  --target KEY           the machine that asks, as records spell it;\n"
     "                         without it, the log's own (if it has only one)\n"

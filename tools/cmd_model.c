@@ -3,6 +3,8 @@
 
 #include "cmd_model.h"
 
+#include "cmd_target.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +13,38 @@
 #ifdef METATUNE_HAVE_PRIOR
 #include "examples/pretrained/metatune_prior_host.h"
 #endif
+
+void cmd_model_tail(unsigned char tail[CMD_MODEL_TAIL])
+{
+    uint64_t space = cmd_space_version();
+    int i;
+    memcpy(tail, "MTSP", 4);
+    for (i = 0; i < 8; i++)
+        tail[4 + i] = (unsigned char)(space >> (8 * i) & 255);
+}
+
+static int tail_check(const cmd_model *m, const unsigned char *blob,
+                      size_t bytes)
+{
+    unsigned char want[CMD_MODEL_TAIL];
+    const unsigned char *tail = blob + bytes - CMD_MODEL_TAIL;
+    uint64_t space = 0;
+    int i;
+    cmd_model_tail(want);
+    if (memcmp(tail, want, sizeof want) == 0)
+        return CMD_OK;
+    if (memcmp(tail, want, 4) != 0)
+        return cmd_fail(CMD_USAGE, "model %s: it does not say which space of "
+                        "settings it was trained on; train it again or use "
+                        "--model none", m->name);
+    for (i = 0; i < 8; i++)
+        space |= (uint64_t)tail[4 + i] << (8 * i);
+    return cmd_fail(CMD_USAGE, "model %s: it was trained on settings of space "
+                    "%016llx, this program's are of %016llx; train it again "
+                    "or use --model none", m->name,
+                    (unsigned long long)space,
+                    (unsigned long long)cmd_space_version());
+}
 
 static int load(cmd_model *m, const void *blob, size_t bytes)
 {
@@ -24,7 +58,7 @@ static int load(cmd_model *m, const void *blob, size_t bytes)
     st = metatune_blob_load(&m->model, blob, bytes, m->mem, need, &error);
     if (st == METATUNE_OK) {
         m->present = 1;
-        return CMD_OK;
+        return tail_check(m, (const unsigned char *)blob, bytes);
     }
     if (st == METATUNE_BAD_SCHEMA)
         return cmd_fail(CMD_USAGE, "model %s: BAD_SCHEMA: it was made for "

@@ -45,11 +45,60 @@ int cmd_target_option(cmd_args *args, cmd_target_options *options,
     } else if (cmd_args_is(args, "--march")) {
         *status = cmd_args_text(args, &options->march);
     } else if (cmd_args_is(args, "--threads")) {
-        *status = cmd_args_u64(args, 1, 1, &options->threads);
+        *status = cmd_args_u64(args, 1, 8, &options->threads);
+    } else if (cmd_args_is(args, "--lanes")) {
+        *status = cmd_args_u64(args, 1, 16, &options->lanes);
+        if (*status == CMD_OK && options->lanes != 1 && options->lanes != 4 &&
+            options->lanes != 8 && options->lanes != 16)
+            *status = cmd_fail(CMD_USAGE, "%s: --lanes is %d, want 16, 8, 4 "
+                               "or 1", args->command, (int)options->lanes);
     } else {
         return 0;
     }
     return 1;
+}
+
+uint64_t cmd_space_version(void)
+{
+    static const host_march march = { 16, 32, 1 };
+    metatune_encode_conv2d conv =
+        metatune_encode_conv2d_make(1, 16, 8, 8, 16, 3, 3, 1, 1);
+    host_kernel *kernel = (host_kernel *)cmd_alloc(sizeof *kernel);
+    uint64_t h = metatune_encode_hash_u64(0, CMD_SPACE_EDITION);
+    const char *name;
+    int32_t i;
+    for (i = 0; i < HOST_ALGORITHMS; i++) {
+        name = host_algorithm_name(i);
+        h = metatune_encode_hash(h, name, strlen(name) + 1);
+    }
+    if (host_kernel_init(kernel, &conv, &march, NULL, 0) == METATUNE_OK)
+        for (i = 0; i < HOST_KNOBS; i++) {
+            name = kernel->knob[i].name;
+            h = metatune_encode_hash(h, name, strlen(name) + 1);
+        }
+    free(kernel);
+    return h;
+}
+
+int cmd_tasks_support(cmd_tasks *tasks, const char *command)
+{
+    char why[256] = "";
+    size_t i, n = 0, all = tasks->n;
+    for (i = 0; i < all; i++) {
+        cmd_task *task = &tasks->task[i];
+        if (host_kernel_supports(&task->conv, why, sizeof why) ==
+            METATUNE_OK) {
+            tasks->task[n++] = *task;
+            continue;
+        }
+        cmd_fail(CMD_OK, all > 1 ? "%s: skipped: %s" : "%s: %s", task->name,
+                 why);
+        free(task->name);
+    }
+    tasks->n = n;
+    if (n == 0 && all > 1)
+        cmd_fail(CMD_USAGE, "%s: none of the layers is supported", command);
+    return n ? CMD_OK : CMD_USAGE;
 }
 
 int cmd_skeletons_build(metatune_encode_skeleton *skeletons, void **mem)
@@ -136,15 +185,16 @@ int cmd_device_parse(const char *text, metatune_encode_device *device)
     return CMD_OK;
 }
 
-static void fake_open(cmd_target *target)
+static void fake_open(cmd_target *target, const cmd_target_options *options)
 {
     metatune_encode_device *d = &target->device;
-    target->march.lanes = 16;
+    target->march.lanes = options->lanes ? (int32_t)options->lanes : 16;
     target->march.vregs = 32;
+    target->march.threads = options->threads ? (int32_t)options->threads : 1;
     target->peak_flops = 128e9;
     d->size = sizeof *d;
-    d->cores = 1;
-    d->lanes = 16;
+    d->cores = target->march.threads;
+    d->lanes = target->march.lanes;
     d->vregs = 32;
     d->line_bytes = 64;
     d->l1_bytes = 32768;
@@ -153,7 +203,8 @@ static void fake_open(cmd_target *target)
     d->freq_hz = 2e9;
     d->bandwidth = 1e10;
     snprintf(target->march_name, sizeof target->march_name, "fake");
-    snprintf(target->key, sizeof target->key, "fake,lanes=16,threads=1");
+    snprintf(target->key, sizeof target->key, "fake,lanes=%d,threads=%d",
+             (int)target->march.lanes, (int)target->march.threads);
 }
 
 int cmd_target_open(cmd_target *target, const cmd_target_options *options)
@@ -166,7 +217,7 @@ int cmd_target_open(cmd_target *target, const cmd_target_options *options)
     if (st != CMD_OK)
         return st;
     if (target->kind != CMD_TARGET_HOST) {
-        fake_open(target);
+        fake_open(target, options);
         return cmd_skeletons_build(target->skeletons, target->skeleton_mem);
     }
     st = cmd_skeletons_build(target->skeletons, target->skeleton_mem);
@@ -176,14 +227,15 @@ int cmd_target_open(cmd_target *target, const cmd_target_options *options)
     memset(&error, 0, sizeof error);
     cfg.cc = options->cc;
     cfg.march = options->march;
+    cfg.threads = (int32_t)options->threads;
+    cfg.lanes = (int32_t)options->lanes;
     cfg.cancel = &cmd_interrupted;
     if (host_run_open(&target->run, &cfg, &error) != METATUNE_OK) {
         target->run.folder[0] = 0; /* it closed itself */
         cmd_target_close(target);
         /* a compiler or a cpu that is not there was asked for */
-        return cmd_fail(options->cc || options->march ? CMD_USAGE
-                                                      : CMD_FAILED,
-                        "%s", error.line);
+        return cmd_fail(options->cc || options->march || options->lanes
+                            ? CMD_USAGE : CMD_FAILED, "%s", error.line);
     }
     target->march = target->run.platform.march;
     snprintf(target->march_name, sizeof target->march_name, "%s",

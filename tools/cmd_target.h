@@ -17,7 +17,8 @@ enum cmd_target_kind {
 typedef struct cmd_target_options {
     const char *target;          /* NULL = the host */
     const char *cc, *march;      /* NULL = default */
-    uint64_t threads;            /* 1 */
+    uint64_t threads;            /* 1..8; 0 = 1 */
+    uint64_t lanes;              /* 16, 8, 4 or 1; 0 = what the CPU has */
 } cmd_target_options;
 
 typedef struct cmd_target {
@@ -43,10 +44,18 @@ typedef struct cmd_layer {
 } cmd_layer;
 
 /* Nodes of the nests and graphs that the commands and the prior use. */
-enum { CMD_NODES = 32 };
+enum { CMD_NODES = HOST_NODES };
 
-/* One of the shared options --target --cc --march --threads: 1 and *status,
-   or 0 when it is another one. */
+/* Raised whenever a knob's values or an algorithm's code come to mean
+   something else under the same names: what was measured before is of another
+   space then. */
+enum { CMD_SPACE_EDITION = 1 };
+/* Names the space of settings: a hash of the edition, the algorithms' and the
+   knobs' names in their order. Data files and priors carry it. */
+uint64_t cmd_space_version(void);
+
+/* One of the shared options --target --cc --march --threads --lanes: 1 and
+   *status, or 0 when it is another one. */
 int cmd_target_option(cmd_args *args, cmd_target_options *options,
                       int *status);
 
@@ -64,6 +73,10 @@ int cmd_device_parse(const char *text, metatune_encode_device *device);
 
 /* Skeletons by algorithm; CMD_OK or a status after one line. */
 int cmd_skeletons_build(metatune_encode_skeleton *skeletons, void **mem);
+
+/* Leave out, with one line each, the tasks (settled) that the kernels do not
+   support. CMD_USAGE after one line when none is left. */
+int cmd_tasks_support(cmd_tasks *tasks, const char *command);
 
 /* Not to be moved once open. */
 int cmd_layer_open(cmd_layer *layer, cmd_target *target, const cmd_task *task);

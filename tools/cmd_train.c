@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "cmd_data.h"
+#include "cmd_model.h"
 #include "ui.h"
 
 enum {
@@ -114,7 +115,7 @@ static int group_encode(train_group *g, const data_group *data,
 
 /* --holdout NET or NET/LAYER is only reported, and so is any other layer of
    the same shape. Of the rest every eighth shape, by its hash and whatever its
-   target, validates. */
+   target, layout and type, validates. */
 static int names_layer(const char *name, const char *layer)
 {
     size_t n = strlen(name);
@@ -125,14 +126,20 @@ static int names_layer(const char *name, const char *layer)
 static int role_of(const train_options *o, size_t at)
 {
     const data_group *data = &o->data.group[at];
+    metatune_encode_conv2d shape;
+    char spec[256] = "";
     size_t i, j;
     for (i = 0; i < o->n_holdout; i++)
         for (j = 0; j < o->data.n; j++)
             if (names_layer(o->holdout[i], o->data.group[j].layer) &&
-                strcmp(o->data.group[j].spec, data->spec) == 0)
+                nets_same_shape(&o->data.group[j].conv, &data->conv))
                 return TRAIN_HELD_OUT;
-    return metatune_encode_hash(o->seed, data->spec, strlen(data->spec)) %
-                       8 == 0
+    shape = data->conv;
+    shape.dtype_in = shape.dtype_out = shape.dtype_acc = METATUNE_F32;
+    shape.layout = METATUNE_NCHW;
+    shape.block = 0;
+    metatune_encode_conv2d_spec(&shape, spec, sizeof spec);
+    return metatune_encode_hash(o->seed, spec, strlen(spec)) % 8 == 0
                ? TRAIN_VALIDATE : TRAIN_ON;
 }
 
@@ -291,6 +298,7 @@ static int header_write(const train_options *o, const unsigned char *blob,
 {
     cmd_text t;
     char guard[128];
+    unsigned long long space = cmd_space_version();
     size_t i, words = (bytes + 3) / 4;
     int rc;
     memset(&t, 0, sizeof t);
@@ -302,12 +310,14 @@ static int header_write(const train_options *o, const unsigned char *blob,
                  "   Written by `metatune train`. Load it with\n"
                  "     metatune_blob_load(&model, %s,\n"
                  "         %s_BYTES, mem, n, &error);\n"
-                 "   Words of a little-endian blob, used in place there. */\n"
+                 "   Words of a little-endian blob, used in place there,\n"
+                 "   and the space of settings that it knows: %016llx. */\n"
                  "#ifndef %s_H\n#define %s_H\n\n#include <stddef.h>\n"
                  "#include <stdint.h>\n\n"
                  "#define %s_BYTES ((size_t)%zuu)\n\n"
                  "static const uint32_t %s[%zu] = {\n", o->name, n_params,
-                 o->name, guard, guard, guard, guard, bytes, o->name, words);
+                 o->name, guard, space, guard, guard, guard, bytes, o->name,
+                 words);
     for (i = 0; i < words; i++) {
         uint32_t w = 0, k;
         for (k = 0; k < 4; k++)
@@ -328,11 +338,13 @@ static int header_write(const train_options *o, const unsigned char *blob,
 static int outputs_write(const train_options *o, metatune_model *model)
 {
     size_t bytes = metatune_blob_size(model, METATUNE_BLOB_F32);
-    unsigned char *blob = (unsigned char *)cmd_alloc(bytes);
+    unsigned char *blob = (unsigned char *)cmd_alloc(bytes + CMD_MODEL_TAIL);
     int st = CMD_OK;
     if (metatune_blob_write(model, METATUNE_BLOB_F32, blob, bytes) !=
         METATUNE_OK)
         st = cmd_fail(CMD_FAILED, "the model could not be packed");
+    cmd_model_tail(blob + bytes);
+    bytes += CMD_MODEL_TAIL;
     if (st == CMD_OK && o->out && cmd_file_write(o->out, blob, bytes) != 0)
         st = cmd_fail(CMD_FAILED, "cannot write %s: %s", o->out,
                       strerror(errno));
@@ -458,7 +470,7 @@ static int train(int argc, char **argv)
     metatune_trainer trainer;
     metatune_model model;
     metatune_encode_skeleton skeletons[HOST_ALGORITHMS];
-    void *skeleton_mem[HOST_ALGORITHMS] = { NULL, NULL };
+    void *skeleton_mem[HOST_ALGORITHMS];
     metatune_encode_config encode;
     metatune_encode_nest nest;
     metatune_encode_rng rng;
@@ -476,6 +488,7 @@ static int train(int argc, char **argv)
 
     memset(&cfg, 0, sizeof cfg);
     memset(&score, 0, sizeof score);
+    memset(skeleton_mem, 0, sizeof skeleton_mem);
     st = train_parse(&o, argc, argv);
     if (st == CMD_OK)
         st = preset_of(o.preset, &cfg.gnn);
@@ -638,7 +651,8 @@ const cmd_command cmd_train = {
     "train", "meta-train a prior from collected settings",
     "usage: metatune train FILE... (--out FILE | --header FILE) [OPTIONS]\n"
     "\n"
-    "FILEs are written by `metatune collect`, of any number of machines.\n"
+    "FILEs are written by `metatune collect`, of any number of machines; one\n"
+    "that is of another space of settings (other kernels) is refused.\n"
     "\n"
     "  --steps N      meta-steps of 8 episodes (3000)\n"
     "  --seed N       weights and episodes\n"

@@ -28,6 +28,7 @@ enum {
 typedef struct tune_options {
     cmd_target_options target;
     cmd_tasks tasks;
+    cmd_form form;
     uint64_t trials, batch, seed;
     double time_s;               /* all layers; 0 = no limit */
     int32_t strategy;
@@ -44,6 +45,7 @@ typedef struct tune_row {
     metatune_summary summary;
     int64_t values[HOST_KNOBS];
     const char *knobs[HOST_KNOBS]; /* their names */
+    uint64_t winner;             /* hash of the search's best setting */
     double baseline_s;           /* seconds spent on naive, default, final */
 } tune_row;
 
@@ -51,6 +53,7 @@ typedef struct tune_state {
     const tune_options *options;
     cmd_target *target;
     cmd_layer *layer;
+    metatune_tuner *tuner;       /* of the layer; NULL before its search */
     ui u;
     int fd;                      /* log; -1 = none */
     char log[1024];
@@ -89,6 +92,14 @@ static int tune_valid(void *user, const metatune_problem *problem,
     const tune_state *s = (const tune_state *)user;
     (void)problem;
     return host_kernel_valid(&s->layer->host.kernel, values);
+}
+
+static int tune_repair(void *user, const metatune_problem *problem,
+                       int64_t *values)
+{
+    const tune_state *s = (const tune_state *)user;
+    (void)problem;
+    return host_kernel_repair(&s->layer->host.kernel, values);
 }
 
 static metatune_status tune_measure(void *user,
@@ -183,8 +194,15 @@ static double tune_left(const tune_state *s, const metatune_progress *info)
 static int tune_progress(void *user, const metatune_progress *info)
 {
     tune_state *s = (tune_state *)user;
+    metatune_best best;
+    const char *how = NULL;
+    if (info->best_value > 0 &&
+        metatune_best_get(s->tuner, &best) == METATUNE_OK)
+        how = host_algorithm_name(
+            (int32_t)best.values[HOST_KNOB_ALGORITHM]);
     ui_tune(&s->u, cmd_now(), s->layer->task->name, s->index,
-            s->options->tasks.n, s->layer->gflop, tune_left(s, info), info);
+            s->options->tasks.n, s->layer->gflop, how, tune_left(s, info),
+            info);
     s->expected_gain = info->expected_gain;
     return cmd_interrupted != 0;
 }
@@ -199,9 +217,10 @@ static metatune_text text_of(const char *string)
     return t;
 }
 
-/* tuned_s > 0: the last line of a finished layer. It and the device are no
-   fields of the format, so they travel as unknown ones. The device is there
-   because a resumed search must see the very same probes. */
+/* tuned_s > 0: the last line of a finished layer, with the setting that won
+   the search. These and the device are no fields of the format, so they travel
+   as unknown ones. The device is there because a resumed search must see the
+   very same probes. */
 static void task_write(tune_state *s, const metatune_problem *problem,
                        const tune_row *row, double tuned_s)
 {
@@ -237,7 +256,9 @@ static void task_write(tune_state *s, const metatune_problem *problem,
         char number[32];
         n = metatune_number_write(tuned_s, number, sizeof number);
         number[n] = 0;
-        i = snprintf(extra, sizeof extra, ",\"tuned_s\":%s", number);
+        i = snprintf(extra, sizeof extra,
+                     ",\"tuned_s\":%s,\"winner\":\"%016llx\"", number,
+                     (unsigned long long)row->winner);
         if (s->expected_gain > 0 && s->expected_gain < 1e6)
             snprintf(extra + i, sizeof extra - (size_t)i,
                      ",\"expected_gain\":%.4f", s->expected_gain);
@@ -298,33 +319,67 @@ static void device_recall(const tune_state *s, metatune_encode_device *device)
     }
 }
 
-/* The newest task line of the problem: naive and default time. *final_s is
-   the winner's time when nothing was measured after that line. */
-static void task_recall(const tune_state *s, const metatune_problem *problem,
-                        tune_row *row, double *final_s)
+/* The next task line of the problem at or after *pos; 0 when there is none. */
+static int task_next(const tune_state *s, const metatune_problem *problem,
+                     size_t *pos, metatune_record *r)
+{
+    metatune_status st;
+    if (!s->log_bytes)
+        return 0;
+    while ((st = metatune_log_next(s->log_bytes, s->log_n, pos, r)) !=
+           METATUNE_NOT_FOUND)
+        if (st == METATUNE_OK && r->kind == METATUNE_RECORD_TASK &&
+            same_text(r->task, problem->task) &&
+            same_text(r->target, problem->target) &&
+            r->space == metatune_space_hash(problem->knobs, problem->n_knobs))
+            return 1;
+    return 0;
+}
+
+/* Naive and default time of the newest task line. 1: this very search has one
+   that says so. */
+static int task_recall(const tune_state *s, const metatune_problem *problem,
+                       tune_row *row)
 {
     metatune_record r;
-    metatune_status st;
     size_t pos = 0;
-    *final_s = 0;
-    if (!s->log_bytes)
-        return;
-    while ((st = metatune_log_next(s->log_bytes, s->log_n, &pos, &r)) !=
-           METATUNE_NOT_FOUND) {
-        if (st != METATUNE_OK || !same_text(r.task, problem->task) ||
-            !same_text(r.target, problem->target))
-            continue;
-        if (r.kind == METATUNE_RECORD_TASK) {
-            row->naive_s = r.naive_s;
-            row->default_s = r.default_s;
-            /* the end of another search says nothing of this one */
-            *final_s = r.seed == s->options->seed &&
-                               same_text(r.strategy, s->options->strategy_name)
-                           ? unknown_number(&r, "\"tuned_s\":") : 0;
-        } else if (r.kind == METATUNE_RECORD_TRIAL) {
-            *final_s = 0;
-        }
+    int mine = 0;
+    while (task_next(s, problem, &pos, &r)) {
+        row->naive_s = r.naive_s;
+        row->default_s = r.default_s;
+        if (r.seed == s->options->seed && r.default_s > 0 &&
+            r.model == (problem->model ? problem->model->hash : 0) &&
+            same_text(r.strategy, s->options->strategy_name))
+            mine = 1;
     }
+    return mine;
+}
+
+/* The newest final times of the setting that won, with the default's beside
+   it, into the row; 0 when it was never timed so. Whichever search had found
+   it: other trials or another model may lead to other winners, but a setting's
+   time is its own. */
+static int final_recall(const tune_state *s, const metatune_problem *problem,
+                        tune_row *row)
+{
+    char key[48];
+    metatune_record r;
+    size_t pos = 0, k, i;
+    int found = 0;
+    snprintf(key, sizeof key, "\"winner\":\"%016llx\"",
+             (unsigned long long)row->winner);
+    k = strlen(key);
+    while (task_next(s, problem, &pos, &r)) {
+        double tuned = unknown_number(&r, "\"tuned_s\":");
+        for (i = 0; r.unknown.p && i + k <= r.unknown.n; i++)
+            if (tuned > 0 && memcmp(r.unknown.p + i, key, k) == 0) {
+                row->tuned_s = tuned;
+                row->default_s = r.default_s;
+                found = 1;
+                break;
+            }
+    }
+    return found;
 }
 
 /* ------------------------------------------------------------ a layer */
@@ -391,25 +446,33 @@ static void alternate(tune_state *s, tune_row *row)
         row->tuned_s = row->default_s;
 }
 
-static metatune_history *history_open(const tune_state *s,
-                                      const metatune_problem *problem,
-                                      void **mem)
+/* CMD_OK, and *history NULL without a log; or a status after one line: going
+   on would measure again what the log holds. */
+static int history_open(const tune_state *s, const metatune_problem *problem,
+                        metatune_history **history, void **mem)
 {
     metatune_history *h;
+    metatune_status st;
     size_t cap, bytes;
+    *history = NULL;
     if (!s->log_bytes)
-        return NULL;
+        return CMD_OK;
     cap = metatune_log_lines(s->log_bytes, s->log_n) + 1;
     bytes = metatune_history_memsize(cap);
     h = (metatune_history *)cmd_alloc(sizeof *h);
     *mem = cmd_alloc(bytes);
-    if (metatune_history_init(h, cap, *mem, bytes) != METATUNE_OK ||
-        metatune_history_read(h, problem, s->log_bytes, s->log_n) !=
-            METATUNE_OK) {
+    st = metatune_history_init(h, cap, *mem, bytes);
+    if (st == METATUNE_OK)
+        st = metatune_history_read(h, problem, s->log_bytes, s->log_n);
+    if (st != METATUNE_OK) {
         free(h);
-        return NULL;
+        return cmd_fail(CMD_FAILED, "cannot resume from %s: %s: %s (%zu "
+                        "lines); leave --resume out or choose another --log",
+                        s->log, metatune_encode_status_name(st),
+                        metatune_encode_status_text(st), cap - 1);
     }
-    return h;
+    *history = h;
+    return CMD_OK;
 }
 
 /* CMD_OK also when nothing valid was found (the row says so); else a status
@@ -426,11 +489,11 @@ static int tune_layer(tune_state *s, const cmd_model *model, tune_row *row)
     metatune_best best;
     metatune_history *history = NULL;
     void *mem = NULL, *history_mem = NULL;
-    double final_s = 0, layer_begin = cmd_now(), share = 0, t;
+    double layer_begin = cmd_now(), share = 0, t;
     size_t bytes;
     metatune_status end;
     int32_t k;
-    int st;
+    int st, known;
 
     st = cmd_layer_open(layer, s->target, task);
     if (st != CMD_OK) {
@@ -460,21 +523,24 @@ static int tune_layer(tune_state *s, const cmd_model *model, tune_row *row)
     problem.user = s;
     problem.describe = tune_describe;
     problem.valid = tune_valid;
+    problem.repair = tune_repair;
     problem.measure = tune_measure;
     problem.write = tune_write;
     problem.now = tune_now;
     problem.progress = tune_progress;
 
-    task_recall(s, &problem, row, &final_s);
+    st = history_open(s, &problem, &history, &history_mem);
+    if (st != CMD_OK)
+        goto done;
+    problem.history = history;
+    known = task_recall(s, &problem, row);
     if (!(row->naive_s > 0))
         row->naive_s = layer->naive_s;
     if (!(row->default_s > 0))
         row->default_s = measure_once(s, layer->defaults, 99, 1);
     row->peak_flops = s->target->peak_flops;
-    if (!(final_s > 0))
+    if (!known)
         task_write(s, &problem, row, 0);
-    history = history_open(s, &problem, &history_mem);
-    problem.history = history;
     if (history && (history->n || history->n_bad || history->n_lost))
         ui_say(&s->u, "[%zu/%zu] %s: %zu results are in the log, %zu of "
                "another space, %zu damaged lines", s->index, o->tasks.n,
@@ -505,21 +571,22 @@ static int tune_layer(tune_state *s, const cmd_model *model, tune_row *row)
         goto done;
     }
     row->baseline_s = cmd_now() - layer_begin;
+    s->tuner = tuner;
     end = row->end = metatune_tune(tuner);
     metatune_summary_get(tuner, &row->summary);
     if (metatune_best_get(tuner, &best) == METATUNE_OK) {
         memcpy(row->values, best.values, sizeof row->values);
         row->found = best.measured || o->trials == 0;
         row->measured = best.measured;
+        row->winner = best.hash;
         row->tuned_s = best.measured ? best.value : 0;
     }
 
     if (row->found && !s->log_errno && !cmd_interrupted) {
         t = cmd_now();
-        if (final_s > 0 && row->summary.recalled ==
-                row->summary.trials + row->summary.confirms) {
-            row->tuned_s = final_s;
-        } else {
+        if (row->summary.recalled !=
+                row->summary.trials + row->summary.confirms ||
+            !final_recall(s, &problem, row)) {
             ui_live(&s->u, t, 0, s->u.mode == UI_LIVE,
                     "[%zu/%zu] %s: default and winner in alternation",
                     s->index, o->tasks.n, task->name);
@@ -557,6 +624,7 @@ static int tune_layer(tune_state *s, const cmd_model *model, tune_row *row)
                      metatune_encode_status_text(end));
     }
 done:
+    s->tuner = NULL;
     free(tuner);
     free(mem);
     free(history);
@@ -577,19 +645,29 @@ static void cell(char *buf, size_t cap, double x, const char *format)
         snprintf(buf, cap, "-");
 }
 
+static const char *row_algorithm(const tune_row *r)
+{
+    const char *name = r->found ? host_algorithm_name(
+        (int32_t)r->values[HOST_KNOB_ALGORITHM]) : NULL;
+    return name ? name : "-";
+}
+
 static void table_print(const tune_options *o, const tune_row *rows,
-                        double peak)
+                        double peak, int32_t threads)
 {
     char c[7][24];
     size_t i;
-    printf("\n%-28s %9s %9s %9s %8s %8s %9s %6s %6s %8s %7s %6s\n", "layer",
-           "naive ms", "deflt ms", "tuned ms", "x naive", "x deflt",
-           "GFLOP/s", "% peak", "trials", "compile", "measure", "think");
+    int wino = 0;
+    printf("\n%-28s %9s %9s %9s %8s %8s %9s %6s %-6s %6s %8s %7s %6s\n",
+           "layer", "naive ms", "deflt ms", "tuned ms", "x naive", "x deflt",
+           "GFLOP/s", "% peak", "kind", "trials", "compile", "measure",
+           "think");
     for (i = 0; i < o->tasks.n; i++) {
         const tune_row *r = &rows[i];
         double t = r->found ? r->tuned_s : 0;
         if (!r->begun)
             continue;
+        wino = wino || strncmp(row_algorithm(r), "wino", 4) == 0;
         cell(c[0], sizeof c[0], 1e3 * r->naive_s, "%.3f");
         cell(c[1], sizeof c[1], 1e3 * r->default_s, "%.4f");
         cell(c[2], sizeof c[2], 1e3 * t, "%.4f");
@@ -597,14 +675,20 @@ static void table_print(const tune_options *o, const tune_row *rows,
         cell(c[4], sizeof c[4], t > 0 ? r->default_s / t : 0, "%.2f");
         cell(c[5], sizeof c[5], t > 0 ? r->gflop / t : 0, "%.1f");
         cell(c[6], sizeof c[6],
-             t > 0 && peak > 0 ? 1e11 * r->gflop / t / peak : 0, "%.0f");
-        printf("%-28s %9s %9s %9s %8s %8s %9s %6s %6u %7.1fs %6.1fs %5.1fs\n",
-               o->tasks.task[i].name, c[0], c[1], c[2], c[3], c[4], c[5],
-               c[6], r->summary.trials, r->summary.build_s,
+             t > 0 && peak > 0 ? 1e11 * r->gflop / t / peak / threads : 0,
+             "%.0f");
+        printf("%-28s %9s %9s %9s %8s %8s %9s %6s %-6s %6u %7.1fs %6.1fs "
+               "%5.1fs\n", o->tasks.task[i].name, c[0], c[1], c[2], c[3],
+               c[4], c[5], c[6], row_algorithm(r), r->summary.trials,
+               r->summary.build_s,
                r->summary.run_s + r->baseline_s, r->summary.think_s);
     }
     printf("peak: %.1f GFLOP/s of multiply-adds on one core, the highest of "
-           "several looks\n", 1e-9 * peak);
+           "several looks", 1e-9 * peak);
+    if (threads > 1)
+        printf("; %% peak is of %d cores", (int)threads);
+    printf("\n%s", wino ? "wino: GFLOP/s of the direct convolution that it "
+           "replaces, so above 100 % is no error\n" : "");
 }
 
 static void number_add(cmd_text *text, const char *name, double x)
@@ -662,6 +746,8 @@ static void json_print(const tune_state *s, const tune_row *rows, int status,
                      r->summary.trials, r->summary.confirms,
                      r->summary.recalled, r->summary.build_s,
                      r->summary.run_s + r->baseline_s, r->summary.think_s);
+        if (r->found)
+            cmd_text_add(&t, ",\"algorithm\":\"%s\"", row_algorithm(r));
         cmd_text_add(&t, ",\"setting\":");
         if (r->found) {
             for (k = 0; k < HOST_KNOBS; k++)
@@ -752,12 +838,15 @@ static int tune_parse(tune_options *o, int argc, char **argv)
     int st = CMD_OK;
     memset(o, 0, sizeof *o);
     o->trials = 64;
+    o->form.layout = METATUNE_NCHWC;
+    o->form.dtype = METATUNE_F32;
     o->strategy_name = "metatune";
     o->out = "tuned";
     cmd_args_init(&args, "tune", argc, argv);
     while (st == CMD_OK && cmd_args_next(&args)) {
         if (cmd_target_option(&args, &o->target, &st) ||
-            cmd_tasks_option(&args, &o->tasks, &st)) {
+            cmd_tasks_option(&args, &o->tasks, &st) ||
+            cmd_form_option(&args, &o->form, &st)) {
             ;
         } else if (cmd_args_is(&args, "--trials")) {
             st = cmd_args_u64(&args, 0, 1000000, &o->trials);
@@ -796,12 +885,34 @@ static int tune_parse(tune_options *o, int argc, char **argv)
     return st;
 }
 
+/* A word as a shell takes it: in single quotes unless all of it is harmless. */
+static void shell_print(const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
+                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "0123456789_./,:=+@%-";
+    if (word[0] && word[strspn(word, plain)] == 0) {
+        fputs(word, stdout);
+        return;
+    }
+    putchar('\'');
+    for (; *word; word++)
+        if (*word == '\'')
+            fputs("'\\''", stdout);
+        else
+            putchar(*word);
+    putchar('\'');
+}
+
 static void resume_hint(int argc, char **argv)
 {
     int i, resume = 0;
-    printf("to go on: metatune tune");
+    printf("to go on: ");
+    shell_print(cmd_program);
+    printf(" tune");
     for (i = 0; i < argc; i++) {
-        printf(" %s", argv[i]);
+        putchar(' ');
+        shell_print(argv[i]);
         resume = resume || strcmp(argv[i], "--resume") == 0;
     }
     printf("%s\n", resume ? "" : " --resume");
@@ -850,19 +961,10 @@ static int tune(int argc, char **argv)
     s->options = &o;
     s->target = target;
     st = tune_parse(&o, argc, argv);
-    for (i = 0; i < o.tasks.n && st == CMD_OK; i++) {
-        char why[256] = "";
-        if (host_kernel_supports(&o.tasks.task[i].conv, why, sizeof why) !=
-            METATUNE_OK)
-            st = cmd_fail(CMD_USAGE, "%s: %s", o.tasks.task[i].name, why);
-    }
     if (st == CMD_OK)
         st = cmd_model_open(&model, o.model);
-    if (st == CMD_OK)
-        st = tune_log_open(s);
     if (st != CMD_OK)
         goto done;
-    rows = (tune_row *)cmd_alloc(o.tasks.n * sizeof *rows);
     cmd_signals_install();
     ui_init(&s->u, o.quiet || o.json);
     s->begin_s = cmd_now();
@@ -870,6 +972,15 @@ static int tune(int argc, char **argv)
     if (st != CMD_OK)
         goto done;
     opened = 1;
+    /* the platform says how wide blocks are; nothing was written so far */
+    st = cmd_tasks_settle(&o.tasks, &o.form, target->march.lanes);
+    if (st == CMD_OK)
+        st = cmd_tasks_support(&o.tasks, "tune");
+    if (st == CMD_OK)
+        st = tune_log_open(s);
+    if (st != CMD_OK)
+        goto done;
+    rows = (tune_row *)cmd_alloc(o.tasks.n * sizeof *rows);
     device_recall(s, &target->device);
     ui_say(&s->u, "target %s", target->key);
     ui_say(&s->u, "model %s, %llu trials a layer, seed %llu, log %s",
@@ -892,7 +1003,7 @@ static int tune(int argc, char **argv)
     if (o.json)
         json_print(s, rows, st, model.name);
     else if (!o.quiet)
-        table_print(&o, rows, target->peak_flops);
+        table_print(&o, rows, target->peak_flops, target->march.threads);
     if (cmd_interrupted && !o.json) {
         printf("interrupted\n");
         resume_hint(argc, argv);
@@ -925,7 +1036,15 @@ const cmd_command cmd_tune = {
     "  --net NAME         all layers of a network\n"
     "  --layer NET/LAYER  one layer (`metatune layers` lists them)\n"
     "  --conv SPEC        c=64,h=56,k=64,r=3,stride=1,pad=1 (n, w, s, dil and\n"
-    "                     groups are optional)\n"
+    "                     groups are optional); also in=i8,out=i32,acc=i32\n"
+    "                     and layout=nchw, nhwc or nchwc,block=LANES\n"
+    "  --layout L         of input and output where a SPEC does not say so:\n"
+    "                     nchwc: blocked, what kernels of one network hand\n"
+    "                     each other (the default); nchw, nhwc: plain in and\n"
+    "                     out, conversion timed\n"
+    "  --dtype T          of networks' layers: f32 or i8, the latter with\n"
+    "                     32-bit sums (f32)\n"
+    "Layers that no kernel here supports are skipped with a line each.\n"
     "How:\n"
     "  --trials N         new settings measured a layer (64); 0: none, take\n"
     "                     the model's pick\n"
@@ -934,7 +1053,9 @@ const cmd_command cmd_tune = {
     "  --seed N           the same seed and results give the same proposals\n"
     "  --strategy NAME    metatune or random (metatune)\n"
     "  --model FILE|none  prior to start from (the one built in)\n"
-    "  --threads N        1\n"
+    "  --threads N        that share a kernel, 1..8 (1)\n"
+    "  --lanes N          32-bit values of a vector: 16, 8, 4, or 1 for plain\n"
+    "                     C99 without vectors (what --march has)\n"
     "  --march M          -march of the kernels (native)\n"
     "  --cc CC            compiler of the kernels (cc)\n"
     "Output:\n"
@@ -950,6 +1071,8 @@ const cmd_command cmd_tune = {
     "\n"
     "Ctrl-C stops after the current measurement and keeps the best; a second\n"
     "one kills at once. Exit status: 0 success; 1 nothing valid found for a\n"
-    "layer, interrupted, or a failed run (full disk); 2 usage or bad input.\n",
+    "layer, interrupted, or a failed run (full disk, no compiler: there is no\n"
+    "`cc`, or it cannot build a file); 2 usage or bad input, which a --cc,\n"
+    "--march or --lanes that this machine does not have is, too.\n",
     tune
 };

@@ -15,6 +15,8 @@
 
 #include "nets.h"
 
+const char *cmd_program = "metatune";
+
 /* ------------------------------------------------------------- errors */
 
 int cmd_fail(int status, const char *format, ...)
@@ -413,7 +415,8 @@ int cmd_args_unknown(const cmd_args *args)
 /* ------------------------------------------------------ chosen layers */
 
 static int tasks_add(cmd_tasks *tasks, const char *name,
-                     const metatune_encode_conv2d *conv)
+                     const metatune_encode_conv2d *conv, int own_layout,
+                     int own_types)
 {
     cmd_task *task;
     metatune_error error;
@@ -425,7 +428,9 @@ static int tasks_add(cmd_tasks *tasks, const char *name,
     if (!metatune_encode_conv2d_spec(conv, spec, sizeof spec))
         return cmd_fail(CMD_USAGE, "%s: its description is too long", name);
     for (i = 0; i < tasks->n; i++)
-        if (strcmp(tasks->task[i].spec, spec) == 0)
+        if (strcmp(tasks->task[i].spec, spec) == 0 &&
+            tasks->task[i].own_layout == own_layout &&
+            tasks->task[i].own_types == own_types)
             return CMD_OK;
     if (tasks->n == tasks->cap) {
         tasks->cap = 2 * tasks->cap + 16;
@@ -437,6 +442,8 @@ static int tasks_add(cmd_tasks *tasks, const char *name,
     task->name = cmd_format("%s", name);
     task->conv = *conv;
     memcpy(task->spec, spec, sizeof spec);
+    task->own_layout = own_layout;
+    task->own_types = own_types;
     return CMD_OK;
 }
 
@@ -449,7 +456,7 @@ int cmd_tasks_add_net(cmd_tasks *tasks, const char *net)
     for (i = first; i < first + n; i++) {
         const nets_layer *layer = nets_get(i);
         char *name = cmd_format("%s/%s", layer->net, layer->layer);
-        int st = tasks_add(tasks, name, &layer->conv);
+        int st = tasks_add(tasks, name, &layer->conv, 0, 0);
         free(name);
         if (st != CMD_OK)
             return st;
@@ -463,7 +470,7 @@ int cmd_tasks_add_layer(cmd_tasks *tasks, const char *name)
     const nets_layer *layer = nets_find(name, why, sizeof why);
     if (!layer)
         return cmd_fail(CMD_USAGE, "%s", why);
-    return tasks_add(tasks, name, &layer->conv);
+    return tasks_add(tasks, name, &layer->conv, 0, 0);
 }
 
 int cmd_tasks_add_conv(cmd_tasks *tasks, const char *spec)
@@ -475,7 +482,7 @@ int cmd_tasks_add_conv(cmd_tasks *tasks, const char *spec)
     if (metatune_encode_conv2d_parse(spec, &conv, &error) != METATUNE_OK)
         return cmd_fail_error(CMD_USAGE, spec, &error);
     snprintf(name, sizeof name, "conv-%zu", ++tasks->n_conv);
-    return tasks_add(tasks, name, &conv);
+    return tasks_add(tasks, name, &conv, strstr(spec, "layout=") != NULL, 1);
 }
 
 int cmd_tasks_add_list(cmd_tasks *tasks, const char *path)
@@ -535,4 +542,73 @@ void cmd_tasks_free(cmd_tasks *tasks)
         free(tasks->task[i].name);
     free(tasks->task);
     memset(tasks, 0, sizeof *tasks);
+}
+
+/* --------------------------------------------------------- their form */
+
+const char *const cmd_layout_name[3] = { "nchw", "nhwc", "nchwc" };
+
+int cmd_form_option(cmd_args *args, cmd_form *form, int *status)
+{
+    const char *text = NULL;
+    int32_t i;
+    if (cmd_args_is(args, "--layout")) {
+        *status = cmd_args_text(args, &text);
+        if (*status != CMD_OK)
+            return 1;
+        for (i = 0; i < 3; i++)
+            if (strcmp(text, cmd_layout_name[i]) == 0) {
+                form->layout = i;
+                return 1;
+            }
+        *status = cmd_fail(CMD_USAGE, "%s: unknown --layout \"%s\"; want "
+                           "nchwc, nchw or nhwc", args->command, text);
+        return 1;
+    }
+    if (!cmd_args_is(args, "--dtype"))
+        return 0;
+    *status = cmd_args_text(args, &text);
+    if (*status != CMD_OK)
+        return 1;
+    form->dtype = strcmp(text, "i8") == 0 ? METATUNE_I8 : METATUNE_F32;
+    if (form->dtype == METATUNE_F32 && strcmp(text, "f32") != 0)
+        *status = cmd_fail(CMD_USAGE, "%s: unknown --dtype \"%s\"; want f32 "
+                           "or i8", args->command, text);
+    return 1;
+}
+
+int cmd_tasks_settle(cmd_tasks *tasks, const cmd_form *form, int32_t lanes)
+{
+    size_t i, j, n = 0;
+    for (i = 0; i < tasks->n; i++) {
+        cmd_task *task = &tasks->task[i];
+        metatune_encode_conv2d *conv = &task->conv;
+        if (task->own_layout && conv->layout == METATUNE_NCHWC &&
+            conv->block != lanes)
+            return cmd_fail(CMD_USAGE, "%s: block is %d, want %d on this "
+                            "platform; or leave layout and block out",
+                            task->name, (int)conv->block, (int)lanes);
+        if (!task->own_layout) {
+            conv->layout = form->layout;
+            conv->block = form->layout == METATUNE_NCHWC ? lanes : 0;
+        }
+        if (!task->own_types && form->dtype == METATUNE_I8) {
+            conv->dtype_in = METATUNE_I8;
+            conv->dtype_out = conv->dtype_acc = METATUNE_I32;
+        }
+        if (!metatune_encode_conv2d_spec(conv, task->spec, sizeof task->spec))
+            return cmd_fail(CMD_USAGE, "%s: its description is too long",
+                            task->name);
+    }
+    for (i = 0; i < tasks->n; i++) {
+        for (j = 0; j < n; j++)
+            if (strcmp(tasks->task[j].spec, tasks->task[i].spec) == 0)
+                break;
+        if (j < n)
+            free(tasks->task[i].name);
+        else
+            tasks->task[n++] = tasks->task[i];
+    }
+    tasks->n = n;
+    return CMD_OK;
 }

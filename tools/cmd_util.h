@@ -20,6 +20,9 @@ enum { CMD_OK = 0, CMD_FAILED = 1, CMD_USAGE = 2 };
 #define CMD_PRINTF(a, b)
 #endif
 
+/* How this program was called, for lines that say what to type. */
+extern const char *cmd_program;
+
 /* Print the line; return `status`, so that `return cmd_fail(...)` reads. */
 int cmd_fail(int status, const char *format, ...) CMD_PRINTF(2, 3);
 /* The same from a metatune_error. */
@@ -86,6 +89,8 @@ typedef struct cmd_task {
     char *name;                  /* "resnet18/layer1", or "conv-1" */
     metatune_encode_conv2d conv;
     char spec[256];
+    int own_layout;              /* a SPEC said which */
+    int own_types;               /* it is a SPEC */
 } cmd_task;
 typedef struct cmd_tasks {
     cmd_task *task;
@@ -102,6 +107,20 @@ int cmd_tasks_add_list(cmd_tasks *tasks, const char *path);
    0 when the option is another one. */
 int cmd_tasks_option(cmd_args *args, cmd_tasks *tasks, int *status);
 void cmd_tasks_free(cmd_tasks *tasks);
+
+/* The form that layers take which do not say so themselves. */
+typedef struct cmd_form {
+    int32_t layout;              /* metatune_layout */
+    int32_t dtype;               /* of networks' layers: METATUNE_F32 or I8,
+                                    which is in=i8,out=i32,acc=i32 */
+} cmd_form;
+/* Names of the layouts, by metatune_layout. */
+extern const char *const cmd_layout_name[3];
+/* Take --layout or --dtype, like cmd_tasks_option. */
+int cmd_form_option(cmd_args *args, cmd_form *form, int *status);
+/* Give every task its form; blocks are `lanes` wide. Tasks that are the same
+   now are left out. CMD_USAGE after one line: a SPEC with another block. */
+int cmd_tasks_settle(cmd_tasks *tasks, const cmd_form *form, int32_t lanes);
 
 /* The commands and their help. */
 typedef struct cmd_command {

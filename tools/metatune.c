@@ -51,6 +51,8 @@ int main(int argc, char **argv)
     const char *name = argc > 1 ? argv[1] : "";
     int i, help = strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 ||
                   strcmp(name, "-h") == 0;
+    if (argc > 0 && argv[0])
+        cmd_program = argv[0];
     if (!*name) {
         usage(stderr);
         return CMD_USAGE;

@@ -4,17 +4,22 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Square image and kernel, the same padding on all sides, f32 NCHW: all that
+/* f32 NCHW; one padding for top and bottom, one for left and right: all that
    these networks use. */
-#define NETS_ROW(net, layer, c, h, k, r, stride, pad, groups, count)         \
-    { net, layer,                                                            \
-      { 1, c, h, h, k, r, r, stride, stride, pad, pad, pad, pad, 1, 1,       \
-        groups, METATUNE_F32, METATUNE_F32, METATUNE_NCHW, 0,                \
+#define NETS_ROW(layer, c, h, w, k, r, s, stride, pad_h, pad_w, groups,      \
+                 count)                                                      \
+    { NET, layer,                                                            \
+      { 1, c, h, w, k, r, s, stride, stride, pad_h, pad_h, pad_w, pad_w, 1,  \
+        1, groups, METATUNE_F32, METATUNE_F32, METATUNE_NCHW, 0,             \
         METATUNE_F32, 0 }, count }
+/* square image and kernel */
 #define CONV(layer, c, h, k, r, stride, pad, count)                          \
-    NETS_ROW(NET, layer, c, h, k, r, stride, pad, 1, count)
+    NETS_ROW(layer, c, h, h, k, r, r, stride, pad, pad, 1, count)
+/* depthwise 3x3 */
 #define DEPTH(layer, c, h, stride, count)                                    \
-    NETS_ROW(NET, layer, c, h, c, 3, stride, 1, c, count)
+    NETS_ROW(layer, c, h, h, c, 3, 3, stride, 1, 1, c, count)
+/* fully connected */
+#define DENSE(layer, c, k, count) CONV(layer, c, 1, k, 1, 1, 0, count)
 
 static const nets_layer nets_table[] = {
 #define NET "resnet18"
@@ -98,7 +103,118 @@ static const nets_layer nets_table[] = {
     DEPTH("dw960", 960, 7, 1, 3),
     CONV("project960-160", 960, 7, 160, 1, 1, 0, 2),
     CONV("project960-320", 960, 7, 320, 1, 1, 0, 1),
-    CONV("head", 320, 7, 1280, 1, 1, 0, 1)
+    CONV("head", 320, 7, 1280, 1, 1, 0, 1),
+#undef NET
+#define NET "resnet50_v1"
+    CONV("conv1", 3, 224, 64, 7, 2, 3, 1),
+    CONV("s1b0a", 64, 56, 64, 1, 1, 0, 1),
+    CONV("s1b0b", 64, 56, 64, 3, 1, 1, 3),
+    CONV("s1b0c", 64, 56, 256, 1, 1, 0, 4),
+    CONV("s1b1a", 256, 56, 64, 1, 1, 0, 2),
+    CONV("s2b0a", 256, 56, 128, 1, 2, 0, 1),
+    CONV("s2b0b", 128, 28, 128, 3, 1, 1, 4),
+    CONV("s2b0c", 128, 28, 512, 1, 1, 0, 4),
+    CONV("s2ds", 256, 56, 512, 1, 2, 0, 1),
+    CONV("s2b1a", 512, 28, 128, 1, 1, 0, 3),
+    CONV("s3b0a", 512, 28, 256, 1, 2, 0, 1),
+    CONV("s3b0b", 256, 14, 256, 3, 1, 1, 6),
+    CONV("s3b0c", 256, 14, 1024, 1, 1, 0, 6),
+    CONV("s3ds", 512, 28, 1024, 1, 2, 0, 1),
+    CONV("s3b1a", 1024, 14, 256, 1, 1, 0, 5),
+    CONV("s4b0a", 1024, 14, 512, 1, 2, 0, 1),
+    CONV("s4b0b", 512, 7, 512, 3, 1, 1, 3),
+    CONV("s4b0c", 512, 7, 2048, 1, 1, 0, 3),
+    CONV("s4ds", 1024, 14, 2048, 1, 2, 0, 1),
+    CONV("s4b1a", 2048, 7, 512, 1, 1, 0, 2),
+#undef NET
+#define NET "resnet50_v1.5"
+    CONV("conv1", 3, 224, 64, 7, 2, 3, 1),
+    CONV("s1b0a", 64, 56, 64, 1, 1, 0, 1),
+    CONV("s1b0b", 64, 56, 64, 3, 1, 1, 3),
+    CONV("s1b0c", 64, 56, 256, 1, 1, 0, 4),
+    CONV("s1b1a", 256, 56, 64, 1, 1, 0, 2),
+    CONV("s2b0a", 256, 56, 128, 1, 1, 0, 1),
+    CONV("s2b0b", 128, 56, 128, 3, 2, 1, 1),
+    CONV("s2b0c", 128, 28, 512, 1, 1, 0, 4),
+    CONV("s2ds", 256, 56, 512, 1, 2, 0, 1),
+    CONV("s2b1a", 512, 28, 128, 1, 1, 0, 3),
+    CONV("s2b1b", 128, 28, 128, 3, 1, 1, 3),
+    CONV("s3b0a", 512, 28, 256, 1, 1, 0, 1),
+    CONV("s3b0b", 256, 28, 256, 3, 2, 1, 1),
+    CONV("s3b0c", 256, 14, 1024, 1, 1, 0, 6),
+    CONV("s3ds", 512, 28, 1024, 1, 2, 0, 1),
+    CONV("s3b1a", 1024, 14, 256, 1, 1, 0, 5),
+    CONV("s3b1b", 256, 14, 256, 3, 1, 1, 5),
+    CONV("s4b0a", 1024, 14, 512, 1, 1, 0, 1),
+    CONV("s4b0b", 512, 14, 512, 3, 2, 1, 1),
+    CONV("s4b0c", 512, 7, 2048, 1, 1, 0, 3),
+    CONV("s4ds", 1024, 14, 2048, 1, 2, 0, 1),
+    CONV("s4b1a", 2048, 7, 512, 1, 1, 0, 2),
+    CONV("s4b1b", 512, 7, 512, 3, 1, 1, 2),
+#undef NET
+#define NET "mobilenet_v1"
+    CONV("conv1", 3, 224, 32, 3, 2, 1, 1),
+    DEPTH("dw1", 32, 112, 1, 1),
+    CONV("pw1", 32, 112, 64, 1, 1, 0, 1),
+    DEPTH("dw2", 64, 112, 2, 1),
+    CONV("pw2", 64, 56, 128, 1, 1, 0, 1),
+    DEPTH("dw3", 128, 56, 1, 1),
+    CONV("pw3", 128, 56, 128, 1, 1, 0, 1),
+    DEPTH("dw4", 128, 56, 2, 1),
+    CONV("pw4", 128, 28, 256, 1, 1, 0, 1),
+    DEPTH("dw5", 256, 28, 1, 1),
+    CONV("pw5", 256, 28, 256, 1, 1, 0, 1),
+    DEPTH("dw6", 256, 28, 2, 1),
+    CONV("pw6", 256, 14, 512, 1, 1, 0, 1),
+    DEPTH("dw7", 512, 14, 1, 5),
+    CONV("pw7", 512, 14, 512, 1, 1, 0, 5),
+    DEPTH("dw12", 512, 14, 2, 1),
+    CONV("pw12", 512, 7, 1024, 1, 1, 0, 1),
+    DEPTH("dw13", 1024, 7, 1, 1),
+    CONV("pw13", 1024, 7, 1024, 1, 1, 0, 1),
+#undef NET
+#define NET "mlperftiny_ad_autoencoder"
+    DENSE("fc0", 640, 128, 1),
+    DENSE("fc1", 128, 128, 6),
+    DENSE("fc2", 128, 8, 1),
+    DENSE("fc3", 8, 128, 1),
+    DENSE("fc4", 128, 640, 1),
+#undef NET
+#define NET "mlperftiny_ic_resnet8"
+    CONV("conv1", 3, 32, 16, 3, 1, 1, 1),
+    CONV("s1", 16, 32, 16, 3, 1, 1, 2),
+    CONV("s32a", 16, 32, 32, 3, 2, 1, 1),
+    CONV("s32b", 32, 16, 32, 3, 1, 1, 1),
+    CONV("s32ds", 16, 32, 32, 1, 2, 0, 1),
+    CONV("s64a", 32, 16, 64, 3, 2, 1, 1),
+    CONV("s64b", 64, 8, 64, 3, 1, 1, 1),
+    CONV("s64ds", 32, 16, 64, 1, 2, 0, 1),
+#undef NET
+#define NET "mlperftiny_kws_dscnn"
+    NETS_ROW("conv1", 1, 49, 10, 64, 10, 4, 2, 4, 1, 1, 1),
+    NETS_ROW("dw1", 64, 25, 5, 64, 3, 3, 1, 1, 1, 64, 4),
+    NETS_ROW("pw1", 64, 25, 5, 64, 1, 1, 1, 0, 0, 1, 4),
+#undef NET
+#define NET "mlperftiny_vww_mobilenetv1_0.25"
+    CONV("conv1", 3, 96, 8, 3, 2, 1, 1),
+    DEPTH("dw1", 8, 48, 1, 1),
+    CONV("pw1", 8, 48, 16, 1, 1, 0, 1),
+    DEPTH("dw2", 16, 48, 2, 1),
+    CONV("pw2", 16, 24, 32, 1, 1, 0, 1),
+    DEPTH("dw3", 32, 24, 1, 1),
+    CONV("pw3", 32, 24, 32, 1, 1, 0, 1),
+    DEPTH("dw4", 32, 24, 2, 1),
+    CONV("pw4", 32, 12, 64, 1, 1, 0, 1),
+    DEPTH("dw5", 64, 12, 1, 1),
+    CONV("pw5", 64, 12, 64, 1, 1, 0, 1),
+    DEPTH("dw6", 64, 12, 2, 1),
+    CONV("pw6", 64, 6, 128, 1, 1, 0, 1),
+    DEPTH("dw7", 128, 6, 1, 5),
+    CONV("pw7", 128, 6, 128, 1, 1, 0, 5),
+    DEPTH("dw12", 128, 6, 2, 1),
+    CONV("pw12", 128, 3, 256, 1, 1, 0, 1),
+    DEPTH("dw13", 256, 3, 1, 1),
+    CONV("pw13", 256, 3, 256, 1, 1, 0, 1)
 #undef NET
 };
 
@@ -206,4 +322,18 @@ const nets_layer *nets_find(const char *name, char *why, size_t cap)
         snprintf(why, cap, "no layer \"%.60s\", did you mean \"%s/%s\"?",
                  name, nets_table[near].net, nets_table[near].layer);
     return NULL;
+}
+
+int nets_same_shape(const metatune_encode_conv2d *a,
+                    const metatune_encode_conv2d *b)
+{
+    metatune_encode_conv2d v = *b;
+
+    v.dtype_in = a->dtype_in;
+    v.dtype_out = a->dtype_out;
+    v.dtype_acc = a->dtype_acc;
+    v.layout = a->layout;
+    v.block = a->block;
+    /* int32_t only: there is no padding to compare */
+    return memcmp(a, &v, sizeof v) == 0;
 }

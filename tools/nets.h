@@ -1,8 +1,10 @@
-/* nets.h - the convolution layers of five well-known networks
+/* nets.h - the convolution layers of twelve well-known networks
 
-   The tables are written by hand from the networks' definitions (batch 1,
-   224 x 224 input). Layers with the same shape are one entry with a count, so
-   a network's time is the sum of count * time. */
+   ResNet-18 and 50 (v1, v1.5), VGG-16, SqueezeNet 1.1, AlexNet, MobileNet v1
+   and v2 at 224 x 224, and the four of MLPerf Tiny; batch 1, plain f32 NCHW:
+   a command chooses the layout its kernels work on. The tables are written by
+   hand from the networks' definitions. Layers with the same shape are one
+   entry with a count, so a network's time is the sum of count * time. */
 #ifndef METATUNE_NETS_H
 #define METATUNE_NETS_H
 
@@ -31,5 +33,9 @@ int32_t nets_net_find(const char *net, int32_t *first, char *why, size_t cap);
 /* "net/layer" -> its layer, or NULL and one line in `why` (may be NULL) that
    names the nearest layer. */
 const nets_layer *nets_find(const char *name, char *why, size_t cap);
+
+/* Is it the same layer, whatever its layout and data types? */
+int nets_same_shape(const metatune_encode_conv2d *a,
+                    const metatune_encode_conv2d *b);
 
 #endif

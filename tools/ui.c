@@ -86,14 +86,16 @@ const char *ui_time(double s, char *buf, size_t cap)
 }
 
 void ui_tune(ui *u, double now_s, const char *layer, size_t index, size_t n,
-             double gflop, double left_s, const metatune_progress *info)
+             double gflop, const char *how, double left_s,
+             const metatune_progress *info)
 {
-    char best[48] = "no valid one yet", gain[48] = "", left[48] = "", t[24];
+    char best[64] = "no valid one yet", gain[48] = "", left[48] = "", t[24];
     int better = info->best_value > 0 &&
                  (u->best <= 0 || info->best_value < u->best);
     if (info->best_value > 0)
-        snprintf(best, sizeof best, "best %.1f GFLOP/s",
-                 gflop / info->best_value);
+        snprintf(best, sizeof best, "best %.1f GFLOP/s%s%.16s%s",
+                 gflop / info->best_value, how ? " (" : "", how ? how : "",
+                 how ? ")" : "");
     if (info->expected_gain > 0)
         snprintf(gain, sizeof gain, ", expected gain %.0f %%",
                  100 * (info->expected_gain - 1));

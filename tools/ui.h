@@ -31,9 +31,11 @@ void ui_live(ui *u, double now_s, double every, int force,
 #endif
     ;
 /* Layer, trial k/N, best GFLOP/s, expected gain, time left. gflop is the
-   layer's work. left_s overrides the info's when >= 0. */
+   layer's work; how: what the best one is, in a word, or NULL. left_s
+   overrides the info's when >= 0. */
 void ui_tune(ui *u, double now_s, const char *layer, size_t index, size_t n,
-             double gflop, double left_s, const metatune_progress *info);
+             double gflop, const char *how, double left_s,
+             const metatune_progress *info);
 /* Remove the live line. */
 void ui_clear(ui *u);
 

@@ -34,6 +34,9 @@ typedef struct host_config {
     int32_t retries;             /* disturbed samples that are taken again;
                                     default 10; -1: none */
     int32_t jobs;                /* builds at a time, 1..8; default 2 */
+    int32_t threads;             /* that share a kernel, 1..8; default 1 */
+    int32_t lanes;               /* 0: what the compiler targets; 16, 8, 4, or
+                                    1: plain C99 kernels */
     double mem_bytes;            /* address space of a child on top of what
                                     the layer needs; default 1 GiB; -1: no
                                     limit */
@@ -52,12 +55,14 @@ typedef struct host_run {
     host_config cfg;             /* defaults filled in */
     host_platform platform;
     char folder[512];            /* private, mode 0700; "" when closed */
+    int lock;                    /* held while the folder is ours */
     host_entry *entry;           /* built kernels by hash of their source */
     size_t n_entries, cap_entries;
     uint64_t n_built, n_cached;  /* builds made; builds saved */
 } host_run;
 
-/* Makes the folder, asks the compiler what it targets. */
+/* Makes the folder, asks the compiler what it targets. Folders that killed
+   runs of this user left in the same place are removed. */
 metatune_status host_run_open(host_run *run, const host_config *cfg,
                               host_error *error);
 /* Removes the folder; safe to call twice. */
@@ -77,14 +82,14 @@ metatune_status host_run_probe(host_run *run, metatune_encode_device *device,
 metatune_status host_run_peak(host_run *run, double *peak_flops,
                               host_error *error);
 
-/* One convolution: inputs of a seed, and the naive loops' output. */
+/* One convolution: inputs of a seed, and the naive loops' output. Values are
+   f32, uniform in [-1,1]; or i8, uniform over all of it, with i32 sums. */
 typedef struct host_layer {
     host_kernel kernel;
-    float *in;                   /* blocked input */
-    float *kcrs;                 /* plain weights */
-    float *ref;                  /* (N,K,OH,OW) */
+    void *in;                    /* in the layer's layout */
+    void *kcrs;                  /* plain weights */
+    void *ref;                   /* (N,K,OH,OW) */
     double naive_s;              /* time of the naive loops */
-    double tol;                  /* absolute, grows with C*R*S */
 } host_layer;
 
 /* Computes the reference with seven plain loops (2 s for the largest layers
@@ -94,9 +99,20 @@ metatune_status host_layer_open(host_layer *layer, const host_run *run,
                                 uint64_t seed, host_error *error);
 void host_layer_close(host_layer *layer);
 
-/* out (N,K,OH,OW) of in (N,C,H,W) and w (K,C/groups,R,S): the reference. */
-void host_naive_conv(const metatune_encode_conv2d *conv, const float *in,
-                     const float *w, float *out);
+/* out (N,K,OH,OW) of in (N,C,H,W) and w (K,C/groups,R,S), floats, or i8 and
+   i32 out: the reference. */
+void host_naive_conv(const metatune_encode_conv2d *conv, const void *in,
+                     const void *w, void *out);
+
+/* How far an output may be from the reference: 0 for i8; for f32 the
+   rounding of C/groups*R*S products of values in [-1,1], summed in another
+   order. Winograd's transforms round, too: its bounds are multiples. */
+enum { HOST_TOL_WINO2 = 1, HOST_TOL_WINO4 = 2 };
+double host_tolerance(const metatune_encode_conv2d *conv, int64_t algorithm);
+
+/* n input values or weights as a host_layer has them. */
+void host_fill_values(const metatune_encode_conv2d *conv,
+                      metatune_encode_rng *rng, void *to, size_t n);
 
 typedef struct host_result {
     metatune_status status;      /* OK, COMPILE, RUNTIME, TIMEOUT, WRONG,
@@ -119,6 +135,13 @@ metatune_status host_run_measure(host_run *run, const host_layer *layer,
                                  const int64_t *values, int32_t n,
                                  host_result *result);
 
+/* Build a setting, or take it from the cache, without running it: so (at
+   least 600 bytes) gets the path of a library that exports HOST_ENTRY_POINT,
+   there until the run is closed or some thousand others are built. */
+metatune_status host_run_library(host_run *run, const host_layer *layer,
+                                 const int64_t *values, char *so, size_t cap,
+                                 host_result *result);
+
 /* How often to repeat a call so that one sample lasts at least sample_s and
    20 ticks of the clock, whatever its resolution: doubles and scales *reps
    (at least 1). call(user, reps) makes the calls. INVALID_TIME when the clock
@@ -128,8 +151,8 @@ metatune_status host_sample_reps(double (*now)(void *user),
                                  void *user, double sample_s, double *reps);
 
 /* The parts of measure, for tests and other kernels: build a source that
-   exports `host_entry_point` with the signature of host_kernel_emit_outer,
-   and run it. so gets the path of the built file (at least 600 bytes). */
+   exports `host_entry_point`, a host_entry_fn, and run it. so gets the path of
+   the built file (at least 600 bytes). */
 #define HOST_ENTRY_POINT "host_entry_point"
 metatune_status host_run_build(host_run *run, const char *source, char *so,
                                size_t cap, host_result *result);
