@@ -134,6 +134,9 @@ int64_t host_list_floor(const host_kernel *kernel, int knob, double limit);
    the root's. */
 int32_t host_loop(metatune_encode_nest *nest, int32_t parent, int32_t axis,
                   int32_t step, int32_t trip, int32_t kind, int32_t slot);
+/* The axes of a 1x1 layer as one row of oh * ow pixels. */
+metatune_status host_axes_flat(const host_kernel *kernel,
+                               metatune_encode_nest *nest);
 void host_dim_set(metatune_encode_dim *dim, int32_t block, double stride,
                   double stride_block);
 /* The strides of a view into a conv2d tensor's four dims (n, c, h, w). */

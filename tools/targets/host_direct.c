@@ -551,18 +551,6 @@ static metatune_status host_direct_axes(const host_kernel *kernel,
     return metatune_encode_conv2d_begin(nest, &kernel->conv);
 }
 
-static metatune_status host_flat_axes(const host_kernel *kernel,
-                                      metatune_encode_nest *nest)
-{
-    metatune_encode_conv2d flat = kernel->conv;
-
-    flat.h = 1;
-    flat.w = kernel->oh * kernel->ow;
-    flat.stride_h = flat.stride_w = 1;
-    flat.pad_top = flat.pad_bottom = flat.pad_left = flat.pad_right = 0;
-    return metatune_encode_conv2d_begin(nest, &flat);
-}
-
 static metatune_status host_direct_nest(const host_kernel *kernel,
                                         const int64_t *values,
                                         const host_plan *plan,
@@ -1181,7 +1169,7 @@ const host_algorithm host_algorithm_flat = {
     "flat", HOST_USES_ALL & ~(1u << HOST_KNOB_KWU | 1u << HOST_KNOB_BORDER),
     host_flat_suits,
     host_flat_lists, host_direct_valid, host_direct_repair,
-    host_direct_defaults, host_direct_plan, host_flat_axes, host_direct_nest,
+    host_direct_defaults, host_direct_plan, host_axes_flat, host_direct_nest,
     host_flat_canonical, host_direct_weight_size, host_direct_pack_weight,
     host_direct_outer, host_direct_emit, host_direct_emit_pack
 };

@@ -468,6 +468,18 @@ void host_dims_view(metatune_encode_tensor *tensor, const host_view *view)
     host_dim_set(&tensor->dim[3], 0, (double)view->pixel, 0);
 }
 
+metatune_status host_axes_flat(const host_kernel *kernel,
+                               metatune_encode_nest *nest)
+{
+    metatune_encode_conv2d flat = kernel->conv;
+
+    flat.h = 1;
+    flat.w = kernel->oh * kernel->ow;
+    flat.stride_h = flat.stride_w = 1;
+    flat.pad_top = flat.pad_bottom = flat.pad_left = flat.pad_right = 0;
+    return metatune_encode_conv2d_begin(nest, &flat);
+}
+
 int32_t host_loop(metatune_encode_nest *nest, int32_t parent, int32_t axis,
                   int32_t step, int32_t trip, int32_t kind, int32_t slot)
 {

@@ -12,8 +12,7 @@
    vectors along the output channels: a pixel is broadcast, T weights are a
    vector.
 
-   Prefetch is 8: the next tile's pixels, 32: weights 32 vectors ahead, or
-   128: both.
+   Prefetch is 8: the next tile's pixels, or 32: weights 32 vectors ahead.
 
    Order cyk (the channels of a y tile before all else) first copies the
    pixels of a cache tile into panels, (C, pixels of a register tile) each,
@@ -62,6 +61,8 @@ static int plane_vectors_good(const host_kernel *kernel, int64_t v)
 
 static int plane_unroll_good(const host_kernel *kernel, int64_t u)
 {
+    /* fewer pixels than a vector: no micro kernel that it could unroll */
+    if (u > 1 && plane_pixels(kernel) < kernel->march.lanes) return 0;
     return (u == 1 || u == 2 || u == 4 || u == 8) && kernel->conv.c % u == 0;
 }
 
@@ -393,18 +394,6 @@ enum {
     P_N = 1, P_PART, P_KO, P_YO, P_KI, P_XO, P_CI, P_CU, P_KU, P_XU, P_XV,
     P_KE, P_XE, P_LOAD_A, P_LOAD_W, P_FMA, P_STORE_C, P_COPY, P_PANEL
 };
-
-static metatune_status plane_axes(const host_kernel *kernel,
-                                  metatune_encode_nest *nest)
-{
-    metatune_encode_conv2d flat = kernel->conv;
-
-    flat.h = 1;
-    flat.w = plane_pixels(kernel);
-    flat.stride_h = flat.stride_w = 1;
-    flat.pad_top = flat.pad_bottom = flat.pad_left = flat.pad_right = 0;
-    return metatune_encode_conv2d_begin(nest, &flat);
-}
 
 static metatune_status plane_nest(const host_kernel *kernel,
                                   const int64_t *values,
@@ -841,6 +830,6 @@ const host_algorithm host_algorithm_plane = {
         1u << HOST_KNOB_OHT | 1u << HOST_KNOB_ORDER | 1u << HOST_KNOB_INNER |
         1u << HOST_KNOB_SPLIT,
     plane_suits, plane_lists, plane_valid, plane_repair, plane_defaults,
-    plane_plan, plane_axes, plane_nest, plane_canonical, plane_weight_size,
+    plane_plan, host_axes_flat, plane_nest, plane_canonical, plane_weight_size,
     plane_pack_weight, plane_outer, plane_emit, plane_emit_pack
 };
