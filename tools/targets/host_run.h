@@ -30,7 +30,8 @@ typedef struct host_config {
     double run_s;                /* deadline of one run; default 20, and never
                                     less than twice the naive time */
     double sample_s;             /* shortest timed sample; default 2e-3 */
-    int32_t samples;             /* 1..HOST_SAMPLES; default 5 */
+    int32_t samples;             /* 1..HOST_SAMPLES; default 5; three are
+                                    enough once they took 50 ms */
     int32_t retries;             /* disturbed samples that are taken again;
                                     default 10; -1: none */
     int32_t jobs;                /* builds at a time, 1..8; default 2 */

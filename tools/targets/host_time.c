@@ -25,6 +25,8 @@ enum {
     HOST_STACK = 8 << 20,        /* bytes of a thread's stack */
     HOST_SPINS = 20000           /* looks before a waiting thread yields */
 };
+#define HOST_LONG_S 0.01         /* a sample that long needs no warm call */
+#define HOST_ENOUGH_S 0.05       /* of samples: three are enough then */
 #define HOST_POISON 0x7fa5a5a5u  /* a NaN that no arithmetic makes; an i32
                                     that only huge sums reach */
 
@@ -394,7 +396,7 @@ static void host_job_body(void *user, host_message *message)
 {
     host_job *job = (host_job *)user;
     struct rusage use;
-    double reps = 1;
+    double reps = 1, last = 0, spent = 0;
     int32_t tries = 0;
 
     if (!host_job_begin(job, message)) return;
@@ -408,15 +410,20 @@ static void host_job_body(void *user, host_message *message)
         host_say(message->error, "the clock does not advance");
         return;
     }
-    while (message->n_samples < job->cfg->samples) {
+    /* Slow calls need neither warming up between samples nor many of them:
+       what disturbs a sample is short beside it. */
+    while (message->n_samples < job->cfg->samples &&
+           (message->n_samples < 3 || spent < HOST_ENOUGH_S)) {
         double t;
         long before;
-        host_job_call(job, 1);   /* warm */
+        if (last < HOST_LONG_S) host_job_call(job, 1); /* warm */
         getrusage(RUSAGE_SELF, &use);
         before = use.ru_nivcsw;
         t = host_now();
         host_job_call(job, reps);
-        t = (host_now() - t) / reps;
+        last = host_now() - t;
+        t = last / reps;
+        spent += last;
         getrusage(RUSAGE_SELF, &use);
         /* too many threads disturb each other all the time */
         if (use.ru_nivcsw != before && tries < job->cfg->retries &&
