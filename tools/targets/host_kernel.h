@@ -44,13 +44,16 @@ enum {
     HOST_KNOB_KWU = 4,       /* 1: kernel columns unrolled, too */
     HOST_KNOB_PREFETCH = 5,  /* 0 none; n: weights n vectors ahead; wino: n
                                 lines of the next weights a step; depth: 1
-                                the next image */
+                                the next image; plane: 8 the next pixels,
+                                32 weights */
     HOST_KNOB_ICT = 6,       /* input blocks of a cache tile */
     HOST_KNOB_OCT = 7,       /* output blocks of a cache tile */
     HOST_KNOB_OHT = 8,       /* output rows of a cache tile; depth: of a
                                 register tile; wino: rows of tiles */
     HOST_KNOB_ORDER = 9,     /* order of the cache-tile loops, 0..5:
-                                kyc ykc cky cyk kcy yck */
+                                kyc ykc cky cyk kcy yck; plane: cyk copies
+                                pixels into panels first; depth: c is tiles
+                                of a row */
     HOST_KNOB_INNER = 10,    /* inside a cache tile: 0 channels outermost,
                                 1 pixels outermost */
     HOST_KNOB_SPLIT = 11,    /* threads share out 0 channels, 1 pixels */
