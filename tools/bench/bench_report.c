@@ -59,10 +59,10 @@ void bench_report_head(void)
     printf("\nGFLOP/s, Winograd as direct-equivalent; ratios are medians of "
            "oneDNN's time over\nours, above 1 we win. nchw: plain in and "
            "out, conversions included.\n\n");
-    printf("%-30s %-9s %7s %7s %7s %7s %6s | %7s %7s | %-7s %6s %6s\n",
+    printf("%-30s %-9s %7s %7s %7s %7s %6s | %7s %7s | %-10s %6s %6s\n",
            "layer", "class", "ours", "oneDNN", "XNNPACK", "OpBLAS", "naive",
            "ours", "oneDNN", "algo", "ratio", "ratio");
-    printf("%-30s %-9s %7s %7s %7s %7s %6s | %7s %7s | %-7s %6s %6s\n", "",
+    printf("%-30s %-9s %7s %7s %7s %7s %6s | %7s %7s | %-10s %6s %6s\n", "",
            "", "best", "best", "nhwc", "nchw", "", "nchw", "nchw", "", "best",
            "nchw");
 }
@@ -79,7 +79,7 @@ void bench_report_row(const bench_row *r)
     cell(c[6], sizeof c[6], "%.1f", r->gflop, r->onednn_plain_s);
     cell(c[7], sizeof c[7], "%.3f", r->ratio, r->ratio > 0);
     cell(c[8], sizeof c[8], "%.3f", r->ratio_plain, r->ratio_plain > 0);
-    printf("%-30s %-9s %7s %7s %7s %7s %6s | %7s %7s | %-7s %6s %6s%s\n",
+    printf("%-30s %-9s %7s %7s %7s %7s %6s | %7s %7s | %-10s %6s %6s%s\n",
            r->name, bench_class_name(bench_class(&r->conv)), c[0], c[1], c[2],
            c[3], c[4], c[5], c[6], r->ours[0] ? r->ours : "-", c[7], c[8],
            r->wrong ? "  an entry is void" : "");

@@ -206,11 +206,21 @@ void host_emit_types(const host_kernel *kernel, const char *name,
     host_put(text,
              "#ifdef __GNUC__\n"
              "#define %s_PREFETCH(p) __builtin_prefetch(p)\n"
-             "#define %s_NOINLINE __attribute__((noinline))\n"
              "#else\n"
              "#define %s_PREFETCH(p) ((void)(p))\n"
+             "#endif\n"
+             /* Inputs that the next step uses again would be carried over in
+                registers that there are not: twice the time, all on the
+                stack. */
+             "#if defined(__clang__)\n"
+             "#define %s_NOINLINE __attribute__((noinline))\n"
+             "#elif defined(__GNUC__)\n"
+             "#define %s_NOINLINE \\\n"
+             "    __attribute__((noinline, "
+             "optimize(\"no-predictive-commoning\")))\n"
+             "#else\n"
              "#define %s_NOINLINE\n"
-             "#endif\n", name, name, name, name);
+             "#endif\n", name, name, name, name, name);
 }
 
 /* =========================================== [L-TILE] register transposes */

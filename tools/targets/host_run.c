@@ -163,8 +163,7 @@ static void host_flags(host_run *run, const char *march, int wide)
     int none = strcmp(march, "none") == 0;
 
     /* Neighbouring scalars that are broadcast look like a vector to the SLP
-       pass, which then takes it apart on the stack: half the speed for images
-       of three channels. */
+       pass of some versions. */
     snprintf(p->flags, sizeof p->flags, "-O2 -fno-tree-slp-vectorize "
              "-std=gnu99 -ffp-contract=fast%s%s%s%s%s",
              none ? "" : " -march=", none ? "" : march,
