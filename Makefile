@@ -170,7 +170,8 @@ CONV_SRC += tools/bench/bench_xnnpack.c
 RIVAL_FLAGS += -DBENCH_HAVE_XNNPACK
 RIVAL_LIBS += -lXNNPACK -lpthreadpool
 endif
-ifneq ($(call have,cblas.h,openblas_set_num_threads(1),$(BLAS_CFLAGS),$(BLAS_LIBS)),)
+BLAS_CALL = openblas_set_num_threads(1)
+ifneq ($(call have,cblas.h,$(BLAS_CALL),$(BLAS_CFLAGS),$(BLAS_LIBS)),)
 CONV_SRC += tools/bench/bench_openblas.c
 RIVAL_FLAGS += -DBENCH_HAVE_OPENBLAS $(BLAS_CFLAGS)
 RIVAL_LIBS += $(BLAS_LIBS)
@@ -255,7 +256,8 @@ clean:
 	rm -rf build
 
 FORCE:
-.PHONY: all tune test test-core test-tools strict bench-core pretrain prior install \
-        bench-conv bench-conv-threads bench-conv-deep uninstall examples bench-lookup bench-records clean FORCE
+.PHONY: all tune test test-core test-tools strict bench-core pretrain prior \
+        install uninstall bench-conv bench-conv-threads bench-conv-deep \
+        examples bench-lookup bench-records clean FORCE
 
 -include $(wildcard build/*.d build/examples/*.d) $(TOOL_OBJ:.o=.d)

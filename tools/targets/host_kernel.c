@@ -439,6 +439,10 @@ void host_kernel_default(const host_kernel *kernel, int64_t *values)
         if (!host_listed(kernel, HOST_KNOB_ALGORITHM, prefer[i])) continue;
         if (prefer[i] >= HOST_WINO2 && !host_wino_pays(kernel, prefer[i]))
             continue;
+        /* flat gathers the pixels that a stride visits; direct skips them */
+        if (prefer[i] == HOST_FLAT && kernel->conv.layout != METATUNE_NCHW &&
+            (kernel->conv.stride_h > 1 || kernel->conv.stride_w > 1))
+            continue;
         break;
     }
     values[HOST_KNOB_ALGORITHM] = prefer[i < HOST_ALGORITHMS ? i
