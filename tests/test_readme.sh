@@ -39,7 +39,8 @@ for target in $(grep -o 'make [a-z][a-z-]*' README.md | cut -d' ' -f2 |
                 sort -u)
 do
     case $target in of|a) continue;; esac
-    check "make $target exists" grep -q "^$target:" Makefile
+    check "make $target exists" \
+        grep -qE "^([a-z-]+ )*$target( [a-z-]+)*:" Makefile
 done
 for file in $(grep -o '`[a-z]*/[a-zA-Z0-9_/.]*\.[a-z]*`' README.md |
               tr -d '`' | sort -u)
