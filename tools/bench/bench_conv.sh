@@ -35,8 +35,13 @@ if [ -n "${SHORT:-}" ]; then
     tune_flags="$tune_flags --time ${TUNE_TIME:-8}"
 fi
 cc_flags=${CC:+--cc ${CC%% *}}
-[ -n "${FRESH:-}" ] && rm -rf "$dir/nchwc" "$dir/nchw" "$dir/threads2" \
-    "$dir/deep" "$dir/times"
+if [ -n "${FRESH:-}" ]; then
+    case $mode in
+    best) rm -rf "$dir/nchwc" "$dir/nchw" "$dir/times" ;;
+    threads) rm -rf "$dir/threads2" ;;
+    deep) rm -rf "$dir/deep" ;;
+    esac
+fi
 mkdir -p "$dir" || exit 1
 trap 'echo "bench_conv.sh: interrupted; run it again to go on" >&2
       exit 130' INT TERM
@@ -86,7 +91,10 @@ tune() {
     for layer in $todo; do
         i=$((i + 1))
         log=$dir/$folder/$(echo "$layer" | tr / -).jsonl
-        [ -e "$log.done" ] && continue
+        # what it was tuned with: another budget is another log
+        with="$count $tune_flags $cc_flags $*"
+        [ "$(cat "$log.done" 2>/dev/null)" = "$with" ] && continue
+        [ -e "$log.done" ] && rm -f "$log" "$log.done"
         begun=
         [ -e "$log" ] && begun=1 # by a run that was stopped
         start=$(now)
@@ -104,7 +112,7 @@ tune() {
         echo "[$i/$all] $folder $layer: tuned in $took s"
         [ "$folder" = "$layout" ] && [ -z "$begun" ] &&
             echo "$layout $layer $took" >> "$dir/times"
-        : > "$log.done"
+        echo "$with" > "$log.done"
     done
 }
 
