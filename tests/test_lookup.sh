@@ -176,17 +176,17 @@ else
 fi
 
 # --------------------------------------------------------------- install
-if $MAKE install PREFIX=/opt/mt DESTDIR="$T/root" >"$T/out" 2>"$T/err"
+if $MAKE install PREFIX=/opt/mt DESTDIR="$T/dest" >"$T/out" 2>"$T/err"
 then pass "make install"
 else fail "make install"
 fi
-R=$T/root/opt/mt
+R=$T/dest/opt/mt
 for f in bin/metatune include/metatune.h include/metatune_gnn.h \
     include/metatune_encode.h share/pkgconfig/metatune.pc; do
     ok "installed $f" test -s "$R/$f"
 done
 if have pkg-config; then
-    flags=$(PKG_CONFIG_PATH=$R/share/pkgconfig PKG_CONFIG_SYSROOT_DIR=$T/root \
+    flags=$(PKG_CONFIG_PATH=$R/share/pkgconfig PKG_CONFIG_SYSROOT_DIR=$T/dest \
         pkg-config --cflags --libs metatune 2>"$T/err")
     ok "pkg-config knows it" test -n "$flags"
     # shellcheck disable=SC2086
@@ -199,8 +199,8 @@ if have pkg-config; then
 else
     skip "quickstart through pkg-config" "pkg-config is not installed"
 fi
-if $MAKE uninstall PREFIX=/opt/mt DESTDIR="$T/root" >"$T/out" 2>"$T/err" &&
-    [ -z "$(find "$T/root" -type f)" ]
+if $MAKE uninstall PREFIX=/opt/mt DESTDIR="$T/dest" >"$T/out" 2>"$T/err" &&
+    [ -z "$(find "$T/dest" -type f)" ]
 then pass "make uninstall leaves nothing"
 else fail "make uninstall leaves nothing"
 fi
