@@ -111,7 +111,7 @@ done
         --out /dev/null/x
     bad 2 'cannot append' tune --conv $good $fake --log $T/no/such/log
     bad 2 'out FILE is missing' collect --conv $good --target fake
-    bad 2 'cannot read the list' collect --list $T/none --out $T/c
+    bad 2 'cannot read the list' collect --layers $T/none --out $T/c
     bad 2 'nothing to measure' collect --out $T/c
     bad 2 'at least one file' train --out $T/b
     bad 2 'cannot read' train $T/none --out $T/b

@@ -3,7 +3,9 @@
    Random valid settings of each layer, the default setting first, then each
    algorithm as often as the others: its knobs are drawn at random and made
    valid (host_kernel_repair). The sequence is a function of the seed and the
-   layer, so a resumed run walks the same one and skips what the file holds. */
+   layer, so a resumed run walks the same one and skips what the file holds.
+   Kernels are built ahead (host_ahead.h) and timed in windows between looks at
+   a control kernel (collect_window.h); the fastest are timed again. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <errno.h>
@@ -14,19 +16,19 @@
 #include <unistd.h>
 
 #include "cmd_data.h"
+#include "collect_window.h"
+#include "targets/host_ahead.h"
 #include "ui.h"
 
-enum {
-    COLLECT_CHUNK = 2,           /* built in parallel, written at once */
-    COLLECT_DRAWS = 20000        /* draws for one setting before giving up */
-};
+enum { COLLECT_DRAWS = 20000 };  /* for one setting before giving up */
 
 typedef struct collect_options {
     cmd_target_options target;
     cmd_tasks tasks;
     cmd_form form;
-    uint64_t settings, seed;
+    uint64_t settings, seed, again;
     double time_s;
+    int64_t build_cpu, run_cpu, nice; /* cores; -1 = not told apart */
     const char *out;
     int resume, quiet;
 } collect_options;
@@ -59,28 +61,18 @@ static int draw(const cmd_layer *layer, metatune_encode_rng *rng,
     return 0;
 }
 
-static int known(const data_group *group, const int64_t *values)
-{
-    size_t i;
-    for (i = 0; group && i < group->n; i++)
-        if (memcmp(group->row[i].values, values,
-                   sizeof group->row[i].values) == 0)
-            return 1;
-    return 0;
-}
-
 static void row_add(cmd_text *text, const int64_t *values,
-                    const host_result *r)
+                    metatune_status status, double time_s, char mark)
 {
     int32_t k;
     cmd_text_add(text, "R\t");
     for (k = 0; k < HOST_KNOBS; k++)
         cmd_text_add(text, "%s%lld", k ? "," : "", (long long)values[k]);
-    if (r->status == METATUNE_OK)
-        cmd_text_add(text, "\tOK\t%.6g\t.\n", r->time_s);
+    if (status == METATUNE_OK)
+        cmd_text_add(text, "\tOK\t%.5g\t%c\t.\n", time_s, mark);
     else
-        cmd_text_add(text, "\t%s\t-\t.\n",
-                     metatune_encode_status_name(r->status));
+        cmd_text_add(text, "\t%s\t-\t%c\t.\n",
+                     metatune_encode_status_name(status), mark);
 }
 
 static void layer_add(cmd_text *text, const cmd_layer *layer,
@@ -102,11 +94,13 @@ typedef struct collect_state {
     const collect_options *o;
     cmd_target *target;
     const data_set *old;
+    host_ahead ahead;            /* of the host */
     ui u;
     int fd;
     double begin_s;
     size_t index;
-    uint64_t measured, failed, kept;
+    uint64_t measured, failed, kept, discarded, drifted;
+    uint64_t todo, done;         /* settings of all layers, for the ETA */
 } collect_state;
 
 static int flush_text(collect_state *s, cmd_text *text)
@@ -120,21 +114,192 @@ static int flush_text(collect_state *s, cmd_text *text)
     return CMD_OK;
 }
 
-/* How many of n settings the file lacks: a layer that is complete is not
-   even opened with its data. */
+/* A layer at work: what is to be measured, in order. */
+typedef struct collect_run {
+    collect_state *s;
+    cmd_layer *layer;
+    collect_meter meter;
+    cmd_text text;               /* lines not written yet */
+    int64_t *todo;               /* (n, HOST_KNOBS) */
+    char *mark;                  /* (n) */
+    size_t *entry;               /* (n) of the built kernels */
+    metatune_status *status;     /* (n), time_s (n): what came out */
+    double *time_s;
+    size_t n, asked, at;         /* builds asked for; the window's first */
+    size_t control;              /* the control's entry */
+    char error[HOST_ERROR_BYTES];
+} collect_run;
+
+/* Setting i of the window; the builds of the next windows are asked for on the
+   way. */
+static metatune_status run_measure(void *user, size_t i, host_result *r)
+{
+    collect_run *run = (collect_run *)user;
+    collect_state *s = run->s;
+    const int64_t *values = i == SIZE_MAX ? run->layer->defaults
+                            : run->todo + (run->at + i) * HOST_KNOBS;
+    metatune_status st;
+    if (s->target->kind != CMD_TARGET_HOST) {
+        st = cmd_layer_measure(run->layer, s->target, values, 1, 0, r);
+        return st == METATUNE_CANCELLED ? st : METATUNE_OK;
+    }
+    if (run->control == SIZE_MAX) /* first in the queue */
+        run->control = host_ahead_ask(&s->ahead, &run->layer->host,
+                                      run->layer->defaults, r);
+    while (run->asked < run->n &&
+           run->asked < run->at + 3 * (size_t)COLLECT_WINDOW) {
+        host_result asked;
+        size_t k = run->asked++;
+        run->entry[k] = host_ahead_ask(&s->ahead, &run->layer->host,
+                                       run->todo + k * HOST_KNOBS, &asked);
+    }
+    if (i != SIZE_MAX && run->entry[run->at + i] == SIZE_MAX)
+        run->entry[run->at + i] = host_ahead_ask(
+            &s->ahead, &run->layer->host, values, r);
+    if ((i == SIZE_MAX ? run->control : run->entry[run->at + i]) == SIZE_MAX)
+        st = r->status;
+    else
+        st = host_ahead_measure(&s->ahead, &run->layer->host, values,
+                                i == SIZE_MAX ? run->control
+                                              : run->entry[run->at + i], r);
+    if (cmd_interrupted)
+        return METATUNE_CANCELLED;
+    if (st == METATUNE_NOT_RUN || st == METATUNE_CANCELLED)
+        snprintf(run->error, sizeof run->error, "%s", r->error);
+    return st == METATUNE_NOT_RUN || st == METATUNE_CANCELLED ? st
+                                                              : METATUNE_OK;
+}
+
+static void run_show(collect_run *run)
+{
+    collect_state *s = run->s;
+    double now = cmd_now(), took = now - s->begin_s;
+    double left = s->measured ? took / (double)s->measured *
+                  (double)(s->todo - s->done) : 0;
+    char t[24];
+    ui_live(&s->u, now, 10, 0, "[%zu/%zu] %s: %zu/%zu; %llu measured (%.1f/s), "
+            "%llu failed, %llu windows again, %llu drifted, %s left",
+            s->index, s->o->tasks.n, run->layer->task->name, run->at, run->n,
+            (unsigned long long)s->measured,
+            took > 0 ? (double)s->measured / took : 0,
+            (unsigned long long)s->failed,
+            (unsigned long long)(s->discarded + run->meter.n_discarded),
+            (unsigned long long)(s->drifted + run->meter.n_drifted),
+            ui_time(left, t, sizeof t));
+}
+
+/* The next window into the file: CMD_OK, or a status after one line. */
+static int run_window(collect_run *run)
+{
+    collect_state *s = run->s;
+    host_result results[COLLECT_WINDOW];
+    double control[2];
+    size_t n = run->n - run->at, i;
+    uint64_t before = run->meter.n_discarded;
+    int drifted;
+    metatune_status st;
+    if (n > COLLECT_WINDOW)
+        n = COLLECT_WINDOW;
+    memset(results, 0, sizeof results);
+    st = collect_window(&run->meter, n, results, &drifted, control);
+    if (st == METATUNE_CANCELLED)
+        return CMD_OK;
+    if (st != METATUNE_OK)
+        return cmd_fail(CMD_FAILED, "%s: %s", run->layer->task->name,
+                        run->error[0] ? run->error
+                        : metatune_encode_status_text(st));
+    cmd_text_add(&run->text, "C\t%.5g\t%.5g\t%llu\t.\n", control[0],
+                 control[1], (unsigned long long)(run->meter.n_discarded -
+                                                  before + !drifted));
+    for (i = 0; i < n; i++) {
+        size_t k = run->at + i;
+        run->status[k] = results[i].status;
+        run->time_s[k] = results[i].time_s;
+        if (drifted)
+            run->mark[k] = 'x';
+        row_add(&run->text, run->todo + k * HOST_KNOBS, results[i].status,
+                results[i].time_s, run->mark[k]);
+        s->measured++;
+        s->failed += results[i].status != METATUNE_OK;
+    }
+    s->done += n;
+    run->at += n;
+    return flush_text(s, &run->text);
+}
+
+/* The fastest rows of the layer once more, in turns, so that who is best does
+   not hang on one lucky sample: medians of three. */
+static int run_again(collect_run *run, const data_group *group)
+{
+    enum { TOP = 16, ROUNDS = 3 };
+    const collect_options *o = run->s->o;
+    int64_t top[TOP][HOST_KNOBS];
+    double best[TOP], t[TOP][ROUNDS];
+    size_t n = 0, want = o->again < TOP ? (size_t)o->again : TOP, i, j, k;
+    size_t all = run->n + (group ? group->n : 0);
+    int round;
+    for (i = 0; i < all; i++) {
+        const data_row *row = i < run->n ? NULL : &group->row[i - run->n];
+        metatune_status st = row ? row->status : run->status[i];
+        double time_s = row ? row->time_s : run->time_s[i];
+        if (st != METATUNE_OK || (row ? row->mark : run->mark[i]) == 'x' ||
+            (n == want && time_s >= best[n - 1]))
+            continue;
+        if (n < want)
+            n++;
+        for (j = n - 1; j > 0 && best[j - 1] > time_s; j--) {
+            best[j] = best[j - 1];
+            memcpy(top[j], top[j - 1], sizeof top[j]);
+        }
+        best[j] = time_s;
+        memcpy(top[j], row ? row->values : run->todo + i * HOST_KNOBS,
+               sizeof top[j]);
+    }
+    if (n == 0)
+        return CMD_OK;
+    memcpy(run->todo, top, n * sizeof top[0]);
+    run->n = n;
+    run->at = run->asked = 0;
+    for (round = 0; round < ROUNDS; round++)
+        for (i = 0; i < n; i++) {
+            host_result r;
+            metatune_status st = run_measure(run, i, &r);
+            if (st == METATUNE_CANCELLED)
+                return CMD_OK;
+            if (st != METATUNE_OK)
+                return cmd_fail(CMD_FAILED, "%s: %s", run->layer->task->name,
+                                run->error);
+            t[i][round] = r.status == METATUNE_OK ? r.time_s : 0;
+        }
+    for (i = 0; i < n; i++) {
+        for (j = 1; j < ROUNDS; j++)
+            for (k = j; k > 0 && t[i][k - 1] > t[i][k]; k--) {
+                double x = t[i][k];
+                t[i][k] = t[i][k - 1];
+                t[i][k - 1] = x;
+            }
+        if (t[i][0] > 0)
+            row_add(&run->text, top[i], METATUNE_OK, t[i][ROUNDS / 2], 't');
+    }
+    return flush_text(run->s, &run->text);
+}
+
+/* What the file lacks of a layer: one that is complete is not even opened with
+   its data. */
 static int collect_layer(collect_state *s, const cmd_task *task)
 {
     const collect_options *o = s->o;
     const data_group *group = data_find(s->old, task->spec, s->target->key);
     cmd_layer *layer;
+    collect_run run;
     metatune_encode_rng rng;
-    int64_t *seen, todo[COLLECT_CHUNK * HOST_KNOBS];
-    host_result results[COLLECT_CHUNK];
-    cmd_text text;
-    size_t n, m = 0;
-    int st, header = 0, more = 1;
-    if (group && group->n >= o->settings) {
+    int64_t *seen;
+    size_t n, cap = (size_t)o->settings + 16;
+    int st;
+    if (group && group->n >= o->settings &&
+        (group->n_again || o->again == 0)) {
         s->kept += group->n;
+        s->done += o->settings;
         return CMD_OK;
     }
     layer = (cmd_layer *)cmd_alloc(sizeof *layer);
@@ -143,84 +308,101 @@ static int collect_layer(collect_state *s, const cmd_task *task)
         free(layer);
         return st;
     }
-    memset(&text, 0, sizeof text);
-    seen = (int64_t *)cmd_alloc((size_t)o->settings * HOST_KNOBS *
-                                sizeof *seen);
+    memset(&run, 0, sizeof run);
+    run.s = s;
+    run.layer = layer;
+    run.meter.measure = run_measure;
+    run.meter.user = &run;
+    run.control = SIZE_MAX;
+    run.todo = (int64_t *)cmd_alloc(cap * HOST_KNOBS * sizeof *run.todo);
+    run.mark = (char *)cmd_alloc(cap);
+    run.entry = (size_t *)cmd_alloc(cap * sizeof *run.entry);
+    run.status = (metatune_status *)cmd_alloc(cap * sizeof *run.status);
+    run.time_s = (double *)cmd_alloc(cap * sizeof *run.time_s);
+    seen = (int64_t *)cmd_alloc(cap * HOST_KNOBS * sizeof *seen);
     metatune_encode_rng_init(&rng, o->seed,
                              metatune_encode_hash(0, task->spec,
                                                   strlen(task->spec)));
-    for (n = 0; st == CMD_OK && !cmd_interrupted;) {
+    for (n = 0; n < o->settings; n++) {
         int64_t *values = seen + n * HOST_KNOBS;
-        int32_t i;
-        double now;
-        more = n < o->settings && draw(layer, &rng, seen, n, values);
-        if (more) {
-            n++;
-            if (known(group, values)) {
-                s->kept++;
-                continue;
-            }
-            memcpy(todo + m++ * HOST_KNOBS, values,
-                   HOST_KNOBS * sizeof *values);
-            if (m < COLLECT_CHUNK)
-                continue;
-        }
-        if (m == 0)
+        if (!draw(layer, &rng, seen, n, values))
             break;
-        memset(results, 0, sizeof results);
-        cmd_layer_measure(layer, s->target, todo, (int32_t)m, 0, results);
-        for (i = 0; i < (int32_t)m; i++) {
-            if (results[i].status == METATUNE_CANCELLED)
-                continue;
-            if (results[i].status == METATUNE_NOT_RUN) {
-                if (st == CMD_OK && !cmd_interrupted)
-                    st = cmd_fail(CMD_FAILED, "%s: %s", task->name,
-                                  results[i].error);
-                continue;
-            }
-            if (!header)
-                layer_add(&text, layer, s->target);
-            header = 1;
-            row_add(&text, todo + i * HOST_KNOBS, &results[i]);
-            s->measured++;
-            s->failed += results[i].status != METATUNE_OK;
+        if (data_row_find(group, values)) {
+            s->kept++;
+            s->done++;
+            continue;
         }
-        if (text.n && flush_text(s, &text) != CMD_OK)
-            st = CMD_FAILED;
-        m = 0;
-        now = cmd_now();
-        {
-            char t[24];
-            double done = (double)(s->index - 1) +
-                          (double)n / (double)o->settings;
-            double left = done > 0 ? (now - s->begin_s) *
-                          ((double)o->tasks.n / done - 1) : 0;
-            ui_live(&s->u, now, 10, 0, "[%zu/%zu] %s: setting %zu/%llu, %llu "
-                    "measured, %llu failed, %s left", s->index, o->tasks.n,
-                    task->name, n, (unsigned long long)o->settings,
-                    (unsigned long long)s->measured,
-                    (unsigned long long)s->failed,
-                    ui_time(left, t, sizeof t));
-        }
-        if (!more)
-            break;
-        if (o->time_s > 0 && now - s->begin_s > o->time_s)
-            break;
+        memcpy(run.todo + run.n * HOST_KNOBS, values,
+               HOST_KNOBS * sizeof *values);
+        run.mark[run.n++] = n == 0 ? 'd' : 'u';
     }
-    cmd_text_free(&text);
+    s->done += o->settings - n; /* the space has no more */
+    if (s->target->kind == CMD_TARGET_HOST)
+        host_ahead_room(&s->ahead, (int32_t)run.n + 32);
+    layer_add(&run.text, layer, s->target);
+    while (st == CMD_OK && run.at < run.n && !cmd_interrupted &&
+           !(o->time_s > 0 && cmd_now() - s->begin_s > o->time_s)) {
+        st = run_window(&run);
+        run_show(&run);
+    }
+    if (st == CMD_OK && run.at == run.n && o->again && !cmd_interrupted)
+        st = run_again(&run, group);
+    s->discarded += run.meter.n_discarded;
+    s->drifted += run.meter.n_drifted;
+    cmd_text_free(&run.text);
+    free(run.todo);
+    free(run.mark);
+    free(run.entry);
+    free(run.status);
+    free(run.time_s);
     free(seen);
     cmd_layer_close(layer, s->target);
     free(layer);
     return st;
 }
 
+static int cpu_option(cmd_args *args, int64_t *cpu)
+{
+    const char *text = NULL;
+    char *end;
+    int st = cmd_args_text(args, &text);
+    if (st != CMD_OK)
+        return st;
+    *cpu = strcmp(text, "any") == 0 ? -1 : strtoll(text, &end, 10);
+    if (*cpu != -1 && (end == text || *end || *cpu < 0 || *cpu > 1023))
+        return cmd_fail(CMD_USAGE, "collect: %s \"%s\": want a core's number "
+                        "or any", args->name, text);
+    return CMD_OK;
+}
+
+static int nice_option(cmd_args *args, int64_t *nice_by)
+{
+    const char *text = NULL;
+    char *end;
+    int st = cmd_args_text(args, &text);
+    if (st != CMD_OK)
+        return st;
+    *nice_by = strtoll(text, &end, 10);
+    if (end == text || *end || *nice_by < -20 || *nice_by > 19)
+        return cmd_fail(CMD_USAGE, "collect: --nice \"%s\": want -20..19",
+                        text);
+    return CMD_OK;
+}
+
 static int collect_parse(collect_options *o, int argc, char **argv)
 {
     cmd_args args;
     const char *text = NULL;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
     int st = CMD_OK;
     memset(o, 0, sizeof *o);
     o->settings = 100;
+    o->again = 10;
+    o->build_cpu = o->run_cpu = -1;
+    if (cores > 1) { /* the last core measures, the others build */
+        o->run_cpu = cores - 1;
+        o->build_cpu = cores == 2 ? 0 : -1;
+    }
     o->form.layout = METATUNE_NCHWC;
     o->form.dtype = METATUNE_F32;
     cmd_args_init(&args, "collect", argc, argv);
@@ -229,12 +411,20 @@ static int collect_parse(collect_options *o, int argc, char **argv)
             cmd_tasks_option(&args, &o->tasks, &st) ||
             cmd_form_option(&args, &o->form, &st)) {
             ;
-        } else if (cmd_args_is(&args, "--list")) {
+        } else if (cmd_args_is(&args, "--layers")) {
             st = cmd_args_text(&args, &text);
             if (st == CMD_OK)
                 st = cmd_tasks_add_list(&o->tasks, text);
         } else if (cmd_args_is(&args, "--settings")) {
             st = cmd_args_u64(&args, 1, 100000, &o->settings);
+        } else if (cmd_args_is(&args, "--again")) {
+            st = cmd_args_u64(&args, 0, 16, &o->again);
+        } else if (cmd_args_is(&args, "--build-cpu")) {
+            st = cpu_option(&args, &o->build_cpu);
+        } else if (cmd_args_is(&args, "--run-cpu")) {
+            st = cpu_option(&args, &o->run_cpu);
+        } else if (cmd_args_is(&args, "--nice")) {
+            st = nice_option(&args, &o->nice);
         } else if (cmd_args_is(&args, "--seed")) {
             st = cmd_args_u64(&args, 0, UINT64_MAX, &o->seed);
         } else if (cmd_args_is(&args, "--time")) {
@@ -253,7 +443,9 @@ static int collect_parse(collect_options *o, int argc, char **argv)
     }
     if (st == CMD_OK && o->tasks.n == 0)
         st = cmd_fail(CMD_USAGE, "collect: nothing to measure; give --net, "
-                      "--layer, --conv or --list");
+                      "--layer, --conv or --layers");
+    if (o->target.threads > 1) /* the kernel has all cores to itself */
+        o->build_cpu = o->run_cpu = -1;
     if (st == CMD_OK && !o->out)
         st = cmd_fail(CMD_USAGE, "collect: --out FILE is missing");
     return st;
@@ -299,6 +491,13 @@ static int collect(int argc, char **argv)
     if (st != CMD_OK)
         goto done;
     opened = 1;
+    for (i = 0; i < old.n; i++)
+        if (strcmp(old.group[i].target, target->key) != 0) {
+            st = cmd_fail(CMD_USAGE, "%s was measured on another target, "
+                          "%s; this one is %s: choose another --out", o.out,
+                          old.group[i].target, target->key);
+            goto done;
+        }
     st = cmd_tasks_settle(&o.tasks, &o.form, target->march.lanes);
     asked = o.tasks.n;
     if (st == CMD_OK)
@@ -317,6 +516,18 @@ static int collect(int argc, char **argv)
                       strerror(errno));
         goto done;
     }
+    if (target->kind == CMD_TARGET_HOST) {
+        host_ahead_config ahead;
+        memset(&ahead, 0, sizeof ahead);
+        ahead.build_cpu = (int32_t)o.build_cpu;
+        ahead.run_cpu = (int32_t)o.run_cpu;
+        ahead.nice = (int32_t)o.nice;
+        if (host_ahead_open(&s.ahead, &target->run, &ahead) != METATUNE_OK) {
+            st = cmd_fail(CMD_FAILED, "out of memory");
+            goto done;
+        }
+    }
+    s.todo = o.settings * o.tasks.n;
     ui_say(&s.u, "target %s", target->key);
     for (i = 0; i < o.tasks.n && st == CMD_OK && !cmd_interrupted; i++) {
         if (o.time_s > 0 && cmd_now() - s.begin_s > o.time_s)
@@ -324,13 +535,16 @@ static int collect(int argc, char **argv)
         s.index = i + 1;
         st = collect_layer(&s, &o.tasks.task[i]);
     }
-    ui_say(&s.u, "%llu measured (%llu failed), %llu were there, %zu layers "
-           "skipped as not supported, in %s", (unsigned long long)s.measured,
-           (unsigned long long)s.failed, (unsigned long long)s.kept,
+    ui_say(&s.u, "%llu measured (%llu failed), %llu windows measured again, "
+           "%llu drifted all the same; %llu were there, %zu layers skipped as "
+           "not supported, in %s", (unsigned long long)s.measured,
+           (unsigned long long)s.failed, (unsigned long long)s.discarded,
+           (unsigned long long)s.drifted, (unsigned long long)s.kept,
            asked - o.tasks.n, o.out);
     if (st == CMD_OK && cmd_interrupted)
         st = cmd_fail(CMD_FAILED, "interrupted; go on with --resume");
 done:
+    host_ahead_close(&s.ahead);
     if (opened)
         cmd_target_close(target);
     if (s.fd >= 0)
@@ -344,20 +558,28 @@ done:
 const cmd_command cmd_collect = {
     "collect", "measure random settings of many layers, to train a prior",
     "usage: metatune collect [--net NAME | --layer NET/LAYER | --conv SPEC |\n"
-    "                        --list FILE]... --out FILE [OPTIONS]\n"
+    "                        --layers FILE]... --out FILE [OPTIONS]\n"
     "\n"
     "Each algorithm that suits a layer gets as many settings as the others.\n"
     "Layers that the target does not support are skipped with a line each.\n"
     "\n"
     "  --net, --layer, --conv, --layout, --dtype   as in `metatune tune`\n"
-    "  --list FILE    one of them a line; '#' begins a comment\n"
+    "  --layers FILE  one of them a line; '#' begins a comment\n"
     "  --settings N   random settings a layer, the default among them (100)\n"
     "  --seed N       the same seed draws the same settings\n"
     "  --out FILE     one text file, appended while measuring; it names the\n"
     "                 space of settings, another program's may be refused\n"
     "  --resume       measure only what FILE lacks\n"
+    "  --again N      the N fastest of a layer are timed again, in turns (10)\n"
     "  --time S       stop after S seconds\n"
+    "  --build-cpu C, --run-cpu C   the cores of compilers and kernels, or any\n"
+    "                 (the last core measures; with --threads all are used)\n"
+    "  --nice N       of compilers and kernels\n"
     "  --march, --cc, --threads, --lanes, --target   as in `metatune tune`\n"
-    "  --quiet        no progress\n",
+    "  --quiet        no progress\n"
+    "\n"
+    "A control kernel, the layer's default, is timed every 20 settings; when it\n"
+    "moved by more than 3 % they are measured again, and after four tries kept\n"
+    "with a mark that `metatune train` respects.\n",
     collect
 };

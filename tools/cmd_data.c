@@ -90,14 +90,25 @@ static data_group *group_line(data_set *set, char **f, int n)
     return &set->group[set->n++];
 }
 
+data_row *data_row_find(const data_group *group, const int64_t *values)
+{
+    size_t i;
+    for (i = 0; group && i < group->n; i++)
+        if (memcmp(group->row[i].values, values,
+                   sizeof group->row[i].values) == 0)
+            return &group->row[i];
+    return NULL;
+}
+
 static int row_line(data_group *g, char **f, int n)
 {
     data_row row;
     char *p = f[1], *end;
     int i;
     memset(&row, 0, sizeof row);
-    if (n != 5)
+    if (n != 5 && !(n == 6 && strlen(f[4]) == 1 && strchr("dugxt", f[4][0])))
         return 0;
+    row.mark = n == 6 ? f[4][0] : 'u';
     for (i = 0; i < HOST_KNOBS; i++) {
         row.values[i] = strtoll(p, &end, 10);
         if (end == p || *end != (i + 1 < HOST_KNOBS ? ',' : 0))
@@ -111,6 +122,14 @@ static int row_line(data_group *g, char **f, int n)
         row.time_s = strtod(f[3], &end);
         if (*end || !(row.time_s > 0 && row.time_s < 1e9))
             return 0;
+    }
+    if (row.mark == 't') {
+        data_row *old = data_row_find(g, row.values);
+        if (!old || row.status != METATUNE_OK)
+            return 0;
+        old->time_s = row.time_s;
+        g->n_again++;
+        return 1;
     }
     if (g->n == g->cap) {
         g->cap = 2 * g->cap + 64;
@@ -132,15 +151,18 @@ static int head_check(const char *path, const char *text)
     static const char any[] = "# metatune collect ";
     char head[CMD_DATA_HEAD];
     int n = (int)strcspn(text, "\n");
+    size_t digit = sizeof any - 1;
     data_head(head);
+    if (strncmp(text, any, digit) == 0 && text[digit] == '2')
+        head[digit] = '2';
     if (strncmp(text, head, strlen(head)) == 0)
         return CMD_OK;
     if (strncmp(text, any, sizeof any - 1) != 0)
         return cmd_fail(CMD_USAGE, "%s is no file of `metatune collect`",
                         path);
-    if (strncmp(text, CMD_DATA_FIRST, sizeof CMD_DATA_FIRST - 1) != 0)
+    if (strncmp(text, head, sizeof CMD_DATA_FIRST - 1) != 0)
         return cmd_fail(CMD_USAGE, "%s is a collect file of version %.*s, "
-                        "want 2; collect it again", path,
+                        "want 2 or 3; collect it again", path,
                         (int)strcspn(text + sizeof any - 1, ",\n"),
                         text + sizeof any - 1);
     return cmd_fail(CMD_USAGE, "%s: its settings are of space %.*s, this "
@@ -179,6 +201,8 @@ int data_read(data_set *set, const char *path)
             set->n_bad += !group;
         } else if (k > 1 && strcmp(field[0], "R") == 0 && have) {
             set->n_bad += !row_line(&set->group[g], field, k);
+        } else if (k == 5 && strcmp(field[0], "C") == 0 && have) {
+            continue;
         } else {
             set->n_bad++;
         }

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { PARTS = 8, SPINS = 20000 };
 
@@ -187,8 +188,24 @@ static void *help(void *arg)
     }
 }
 
+/* A helper that is woken may be put on its waker's core, and stay there, the
+   two taking turns, for longer than a sample. */
+static void helpers_part(const work *w)
+{
+    int n = (int)sysconf(_SC_NPROCESSORS_ONLN), mine = sched_getcpu(), i;
+    cpu_set_t others;
+    CPU_ZERO(&others);
+    for (i = 0; i < n && i < CPU_SETSIZE; i++)
+        if (i != mine)
+            CPU_SET(i, &others);
+    for (i = 0; mine >= 0 && n > 1 && i < w->n_threads; i++)
+        (void)pthread_setaffinity_np(w->thread[i], sizeof others, &others);
+}
+
 static void awake_set(work *w, int awake, int stop)
 {
+    if (awake)
+        helpers_part(w);
     pthread_mutex_lock(&w->lock);
     __atomic_store_n(&w->stop, stop, __ATOMIC_RELEASE);
     __atomic_store_n(&w->awake, awake, __ATOMIC_RELEASE);

@@ -261,13 +261,13 @@ size_t host_entry_find(host_run *run, const char *source, char *error)
     return i;
 }
 
-static int host_entry_start(host_run *run, host_entry *entry,
-                            host_proc *proc)
+int host_entry_start(host_run *run, size_t e, host_proc *proc)
 {
+    host_entry *entry = &run->entry[e];
     char source[HOST_PATH_BYTES], so[HOST_PATH_BYTES];
     char store[2 * HOST_FLAG_BYTES];
     char *argv[HOST_ARGS];
-    int n = host_args(run, argv, store);
+    int n = host_args(run, argv, store), rc;
 
     host_entry_path(run, entry->hash, ".c", source);
     host_entry_path(run, entry->hash, ".so", so);
@@ -278,13 +278,16 @@ static int host_entry_start(host_run *run, host_entry *entry,
     argv[n++] = so;
     argv[n++] = source;
     argv[n] = NULL;
-    return host_proc_spawn(proc, run, argv, 2, run->cfg.build_s);
+    rc = host_proc_spawn(proc, run, argv, 2, run->cfg.build_s);
+    entry->busy = rc == 0;
+    if (rc) host_spawn_error(run, rc, entry->error);
+    return rc;
 }
 
 /* How a finished build went: into the entry, and files tidied. */
-static void host_entry_finish(host_run *run, host_entry *entry,
-                              const host_proc *proc)
+void host_entry_finish(host_run *run, size_t e, const host_proc *proc)
 {
+    host_entry *entry = &run->entry[e];
     char path[HOST_PATH_BYTES];
     int code = WIFEXITED(proc->wait_status) ? WEXITSTATUS(proc->wait_status)
                                             : -1;
@@ -345,14 +348,10 @@ void host_build_all(host_run *run, const size_t *index, int32_t n)
         for (i = 0; i < jobs; i++) {
             while (slot[i]->done && next < n && !host_cancelled(run)) {
                 size_t e = index[next++];
-                int rc;
                 if (e == SIZE_MAX || run->entry[e].busy ||
                     run->entry[e].status != METATUNE_NOT_RUN)
                     continue;
-                rc = host_entry_start(run, &run->entry[e], slot[i]);
-                run->entry[e].busy = rc == 0;
-                if (rc)
-                    host_spawn_error(run, rc, run->entry[e].error);
+                (void)host_entry_start(run, e, slot[i]);
                 which[i] = e;
             }
             busy += !slot[i]->done;
@@ -361,7 +360,7 @@ void host_build_all(host_run *run, const size_t *index, int32_t n)
         host_proc_poll(run, slot, jobs);
         for (i = 0; i < jobs; i++)
             if (slot[i]->done && slot[i]->pid) {
-                host_entry_finish(run, &run->entry[which[i]], slot[i]);
+                host_entry_finish(run, which[i], slot[i]);
                 slot[i]->pid = 0;
             }
     } while (1);
@@ -373,6 +372,11 @@ void host_cache_trim(host_run *run, int32_t n)
     if (run->n_entries + (size_t)n <= HOST_ENTRIES_MAX) return;
     host_folder_empty(run->folder, 0);
     run->n_entries = 0;
+}
+
+int host_entry_busy(const host_run *run, size_t entry)
+{
+    return run->entry[entry].busy;
 }
 
 int host_entry_built(const host_run *run, size_t entry)

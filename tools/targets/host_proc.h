@@ -28,7 +28,7 @@ metatune_status host_fail(host_error *error, metatune_status status,
                           const char *line);
 int host_cancelled(const host_run *run);
 
-typedef struct host_proc {
+struct host_proc {
     pid_t pid;                   /* also its group; 0 = none */
     int fd;                      /* our end of the pipe; -1 = closed */
     double deadline, began, ended;
@@ -37,7 +37,8 @@ typedef struct host_proc {
     int wait_status;
     size_t n;                    /* bytes kept in text */
     char text[HOST_TEXT_BYTES];
-} host_proc;
+};
+typedef struct host_proc host_proc;
 
 /* Start argv[0] from the path, in its own group, with its temporary files in
    our folder; `stream` (1 or 2) comes to us, the others are /dev/null.
@@ -67,6 +68,15 @@ void host_child_run(const host_run *run, host_body body, void *user,
 /* POSIX promises that a data pointer from dlsym holds a function's. 0: ok */
 int host_symbol(void *library, const char *name, void *fn, size_t bytes);
 
+/* --------------------------------------------------------- host_run.c */
+
+/* The cache's index of a setting's source, written into `source`
+   (HOST_SOURCE_BYTES). SIZE_MAX, and status and message in the result, when
+   there is none. */
+size_t host_setting_find(host_run *run, const host_kernel *kernel,
+                         const int64_t *values, char *source,
+                         host_result *result);
+
 /* ------------------------------------------------------ host_build.c */
 
 /* Fill argv with the compiler and all flags; `store` holds the pieces
@@ -90,6 +100,11 @@ void host_cache_trim(host_run *run, int32_t n);
    folder from then on. SIZE_MAX and a message when that failed. */
 size_t host_entry_find(host_run *run, const char *source, char *error);
 int host_entry_built(const host_run *run, size_t entry);
+int host_entry_busy(const host_run *run, size_t entry);
+/* Start the build of an entry: 0, or an errno and a message in the entry.
+   Once proc is done, finish notes how it went and tidies up. */
+int host_entry_start(host_run *run, size_t entry, host_proc *proc);
+void host_entry_finish(host_run *run, size_t entry, const host_proc *proc);
 /* Build the entries of a list (n of them, some already built), jobs at a
    time. Entries that could not be tried stay NOT_RUN with a message. */
 void host_build_all(host_run *run, const size_t *index, int32_t n);

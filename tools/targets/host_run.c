@@ -377,12 +377,9 @@ size_t host_run_key(const host_run *run, char *buf, size_t cap)
 }
 /* ================================================= [R-MEASURE] batch */
 
-/* The cache's index of a setting's source, written into `source`
-   (HOST_SOURCE_BYTES). SIZE_MAX, and status and message in the result, when
-   there is none. */
-static size_t host_setting_find(host_run *run, const host_kernel *kernel,
-                                const int64_t *values, char *source,
-                                host_result *result)
+size_t host_setting_find(host_run *run, const host_kernel *kernel,
+                         const int64_t *values, char *source,
+                         host_result *result)
 {
     if (!host_kernel_valid(kernel, values)) {
         result->status = METATUNE_CONSTRAINT;

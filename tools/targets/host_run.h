@@ -38,6 +38,7 @@ typedef struct host_config {
     int32_t threads;             /* that share a kernel, 1..8; default 1 */
     int32_t lanes;               /* 0: what the compiler targets; 16, 8, 4, or
                                     1: plain C99 kernels */
+    int32_t run_cpu;             /* 1 + the core that kernels run on; 0: any */
     double mem_bytes;            /* address space of a child on top of what
                                     the layer needs; default 1 GiB; -1: no
                                     limit */
