@@ -77,6 +77,23 @@ then pass "it is the best confirmed one"
 else fail "it is the best confirmed one"
 fi
 
+# ------------------------------------------- settings that a shape cannot have
+W=c=64,h=28,w=28,k=64,r=3,pad=1
+cat >"$T/wino.csv" <<E
+task,target,algorithm,ocv,owt,unroll,kwu,prefetch,ict,oct,oht,order,inner,split,border,status,time_ms
+"$W,layout=nchwc,block=16","lanes=16",wino4,4,6,4,0,2,1,4,1,kyc,k,k,copy,ok,1
+"c=64,h=56,w=56,k=64,r=3,pad=1,layout=nchwc,block=16","lanes=16",direct,2,7,2,1,32,1,2,4,kyc,k,k,copy,ok,2
+E
+run lookup "$T/wino.csv" --conv $W
+ok "the row itself" grep -q '^exact .*' "$T/out"
+run lookup "$T/wino.csv" --conv c=64,h=28,w=28,k=64,r=3,stride=2,pad=1
+ok "no Winograd for a stride: the next nearest" grep -q \
+    'algorithm=direct' "$T/out"
+ok "what was passed over is said" grep -q 'passed over: 1' "$T/out"
+bad 1 'no setting for 1' lookup "$T/wino.csv" \
+    --conv "$W,layout=nchwc,block=5"
+bad 1 'no setting for 1' lookup "$T/wino.csv" --conv $W,in=i8,out=i32,acc=i32
+
 # ---------------------------------------------------------------- targets
 bad 1 'another target' lookup "$L" --conv $A --target "cpu=other"
 ok "nothing was applied" grep -q '^none ' "$T/out"

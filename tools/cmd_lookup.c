@@ -10,6 +10,7 @@
 
 #include "export_header.h"
 #include "nets.h"
+#include "targets/host_kernel.h"
 
 typedef struct lookup_options {
     char **log;
@@ -44,6 +45,7 @@ static void json_add(cmd_text *t, const export_table *x, const char *task,
     cmd_text_json(t, table->target);
     cmd_text_add(t, ",\"explain\":");
     cmd_text_json(t, explain);
+    cmd_text_add(t, ",\"refused\":%u", (unsigned)r->n_refused);
     if (r->row >= 0) {
         cmd_text_add(t, ",\"record\":");
         cmd_text_json(t, x->task[r->row]);
@@ -97,6 +99,9 @@ static void plain_add(cmd_text *t, const export_table *x, const char *task,
         cmd_text_add(t, "\n");
     }
     cmd_text_add(t, "  %s\n", explain);
+    if (r->n_refused)
+        cmd_text_add(t, "  settings that this shape cannot have, passed over: "
+                     "%u\n", (unsigned)r->n_refused);
     if (!r->other_target)
         cmd_text_add(t, "  target %s\n", table->target);
 }
@@ -159,17 +164,91 @@ static void form_take(cmd_task *task, const metatune_lookup_table *table)
     metatune_encode_conv2d_spec(&task->conv, task->spec, sizeof task->spec);
 }
 
+/* ---- the host target's kernels know which settings a shape can have ---- */
+
+typedef struct host_table {
+    uint32_t column[HOST_KNOBS]; /* of each of the kernel's knobs */
+    host_march march;
+} host_table;
+
+static int32_t key_number(const char *key, const char *name, int32_t other)
+{
+    const char *at = strstr(key, name);
+    return at ? (int32_t)strtol(at + strlen(name), NULL, 10) : other;
+}
+
+/* 1 when the table's knobs are those of the host target. */
+static int host_table_open(host_table *h, const metatune_lookup_table *table)
+{
+    static const host_march march = { 16, 32, 1 };
+    metatune_encode_conv2d conv;
+    host_kernel *kernel = (host_kernel *)cmd_alloc(sizeof *kernel);
+    int32_t k;
+    uint32_t j;
+    int good = table->n_knobs == HOST_KNOBS &&
+               metatune_encode_conv2d_parse("c=16,h=8,k=16,r=3,layout=nchw",
+                                            &conv, NULL) == METATUNE_OK &&
+               host_kernel_init(kernel, &conv, &march, NULL, 0) ==
+                   METATUNE_OK;
+    for (k = 0; good && k < HOST_KNOBS; k++) {
+        for (j = 0; j < table->n_knobs; j++)
+            if (strcmp(table->knobs[j].name, kernel->knob[k].name) == 0)
+                break;
+        good = j < table->n_knobs;
+        h->column[k] = j;
+    }
+    free(kernel);
+    h->march.lanes = key_number(table->target, "lanes=", 16);
+    h->march.threads = key_number(table->target, "threads=", 1);
+    /* registers, as host_run.h finds them for these widths */
+    h->march.vregs = h->march.lanes == 16 ? 32 : 16;
+    return good;
+}
+
+static int host_table_valid(void *user, const metatune_lookup_table *table,
+                            const metatune_encode_conv2d *conv,
+                            const int64_t *values)
+{
+    const host_table *h = (const host_table *)user;
+    host_kernel *kernel = (host_kernel *)cmd_alloc(sizeof *kernel);
+    int64_t own[HOST_KNOBS];
+    int good = conv && host_kernel_init(kernel, conv, &h->march, NULL, 0) ==
+                           METATUNE_OK;
+    int32_t k;
+    for (k = 0; good && k < HOST_KNOBS; k++) {
+        const host_knob *knob = &kernel->knob[k];
+        int64_t value = values[h->column[k]];
+        const char *label = metatune_lookup_label(table, h->column[k],
+                                                  value);
+        uint32_t i;
+        own[k] = value;
+        for (i = 0; label && i < knob->n_values; i++)
+            if (knob->labels && strcmp(knob->labels[i], label) == 0)
+                break;
+        if (label) { /* a label that this shape's knob lacks */
+            good = i < knob->n_values;
+            own[k] = good ? knob->values[i] : 0;
+        }
+    }
+    good = good && host_kernel_valid(kernel, own);
+    free(kernel);
+    return good;
+}
+
 static int lookup(int argc, char **argv)
 {
     lookup_options o;
     export_table x;
+    host_table host;
     cmd_text text;
     size_t i, missed = 0;
-    int st = parse(&o, argc, argv);
+    int st = parse(&o, argc, argv), of_host = 0;
     memset(&x, 0, sizeof x);
     memset(&text, 0, sizeof text);
     if (st == CMD_OK)
         st = export_table_read(&x, "lookup", o.n_logs, o.log, o.target, 1);
+    if (st == CMD_OK)
+        of_host = host_table_open(&host, &x.table);
     for (i = 0; i < o.tasks.n && st == CMD_OK; i++) {
         cmd_task *task = &o.tasks.task[i];
         /* not asked for: the log's own, which the answer names */
@@ -179,7 +258,8 @@ static int lookup(int argc, char **argv)
         char *why = (char *)cmd_alloc(cap);
         if (!task->own_layout)
             form_take(task, &x.table);
-        if (metatune_lookup_find(&x.table, target, &task->conv, NULL, NULL,
+        if (metatune_lookup_find(&x.table, target, &task->conv,
+                                 of_host ? host_table_valid : NULL, &host,
                                  o.allow ? METATUNE_LOOKUP_OTHER_TARGET : 0,
                                  &r) != METATUNE_OK)
             missed++;
@@ -212,8 +292,9 @@ const cmd_command cmd_lookup = {
     "the least distance; see [M-LOOKUP] in metatune.h), default (the setting\n"
     "that did best on all tuned shapes, if one was measured on all) or none;\n"
     "then the knobs, what they were measured at, and the first field in which\n"
-    "the nearest record differs. The settings of a nearest shape are not\n"
-    "checked against the kernel's constraints here: a program that uses the\n"
+    "the nearest record differs. Settings of this host's kernels are checked\n"
+    "against the shape's constraints: one that it cannot have is passed over\n"
+    "for the next. Those of other kernels are not: a program that uses the\n"
     "exported header gives a predicate.\n"
     "\n"
     "  LOG                    records (JSON lines), or CSV with the columns\n"
