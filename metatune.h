@@ -368,6 +368,22 @@ typedef struct metatune_problem {
     const int64_t *default_values; /* (n_knobs) or NULL: a setting known to
                                     work; seeds the search, answers best()
                                     before anything is measured */
+    const uint16_t *list;        /* (n_list, n_knobs) digits or NULL. The
+                                    space is these rows, all different, and
+                                    nothing else: no other is proposed, and
+                                    where a search bends or mixes settings it
+                                    takes the row that differs in the fewest
+                                    knobs (ties: by the sum of the digits'
+                                    distances, then the first). The model
+                                    scores every row. repair is not asked */
+    uint32_t n_list;
+    const int64_t *seeds;        /* (n_seeds, n_knobs) values, nearest task
+                                    first, or NULL: what did best on tasks
+                                    like this one. The first batch tries two
+                                    that are valid here, whatever the
+                                    strategy; values a knob lacks and settings
+                                    that break a constraint are passed over */
+    uint32_t n_seeds;
     const metatune_model *model; /* NULL = start from nothing: an untrained
                                     default trunk, in the tuner's memory */
     const metatune_encode_device *device;          /* or NULL */
@@ -388,10 +404,26 @@ typedef struct metatune_problem {
 
 /* =================================================== [M-TUNER] tuner */
 
+/* All but MODEL need neither describe() nor a model. RANDOM, GENETIC and GRID
+   decide by integers alone: their proposals are the same everywhere. */
 typedef enum metatune_strategy {
     METATUNE_STRATEGY_MODEL = 0, /* the meta-learned model guides */
-    METATUNE_STRATEGY_RANDOM = 1 /* 2.. are kept for other searches */
+    METATUNE_STRATEGY_RANDOM = 1,
+    METATUNE_STRATEGY_GENETIC = 2, /* children of two of the best sixteen,
+                                    each the better of two drawn: every knob
+                                    from either parent, one in ten then drawn
+                                    anew; one setting in eight is random */
+    METATUNE_STRATEGY_ANNEAL = 3, /* one chain a place in the batch: a knob
+                                    is changed; a slower setting is taken with
+                                    probability 2^-(octaves / T), T falling
+                                    from 1/2 to 0 over the budget */
+    METATUNE_STRATEGY_GRID = 4   /* counting order, the last knob fastest; a
+                                    list from its first row */
 } metatune_strategy;
+
+/* "metatune", "random", "ga", "sa", "grid", as records spell it; NULL for
+   another number. */
+METATUNE_API const char *metatune_strategy_name(int32_t strategy);
 
 #define METATUNE_UNLIMITED UINT32_MAX
 
@@ -835,13 +867,19 @@ struct metatune_tuner {
     /* what was measured */
     metatune_point *point;       /* (cap_fit) */
     uint16_t *point_digits;      /* (cap_fit, n_knobs) */
+    uint16_t *walk_digits;       /* ANNEAL (batch, n_knobs) */
+    double *walk_value;          /* (batch) 0: not begun */
+    uint16_t *grid_digits;       /* GRID (n_knobs) the next one */
+    uint32_t grid_row;           /* of a list */
+    int32_t grid_end;
     metatune_real *point_phi;    /* (cap_fit, D) */
     uint32_t n_points;
     /* candidates */
-    metatune_candidate *pool;    /* (draft) */
-    uint16_t *pool_digits;       /* (draft, n_knobs) */
-    metatune_real *pool_phi;     /* (draft, D) */
-    uint32_t n_pool;
+    metatune_candidate *pool;    /* (cap_pool) */
+    uint16_t *pool_digits;       /* (cap_pool, n_knobs) */
+    metatune_real *pool_phi;     /* (cap_pool, D) */
+    uint32_t n_pool, cap_pool;   /* draft, or the list's rows if more */
+    int32_t list_embedded;       /* the pool is the list, phi and s0 stay */
     uint16_t *chain_digits;      /* (chains, n_knobs) */
     double *chain_score;         /* (chains) */
     uint16_t *move_digits;       /* (max(gnn_batch, 1), n_knobs) */
@@ -4222,6 +4260,14 @@ metatune_lookup_explain(const metatune_lookup_table *table,
 #define MTI_OPEN 1
 #define MTI_TOLD 2
 
+METATUNE_API const char *metatune_strategy_name(int32_t strategy)
+{
+    static const char *const name[] = { "metatune", "random", "ga", "sa",
+                                        "grid" };
+    return strategy >= 0 && strategy <= METATUNE_STRATEGY_GRID
+               ? name[strategy] : NULL;
+}
+
 static void mti_default_u32(uint32_t *field, uint32_t value)
 {
     if (!*field)
@@ -4272,10 +4318,10 @@ static metatune_status mti_config_fill(metatune_config *c,
                                       rows[i].name, (int64_t)*rows[i].field,
                                       rows[i].want);
     }
-    if (c->strategy != METATUNE_STRATEGY_MODEL &&
-        c->strategy != METATUNE_STRATEGY_RANDOM)
+    if (c->strategy < METATUNE_STRATEGY_MODEL ||
+        c->strategy > METATUNE_STRATEGY_GRID)
         return mti_enc_refuse_int(error, METATUNE_BAD_CONFIG, "strategy",
-                                  c->strategy, "MODEL (0) or RANDOM (1)");
+                                  c->strategy, "a metatune_strategy, 0..4");
     if (!(c->seconds >= 0) || c->seconds - c->seconds > 0)
         return mti_enc_refuse(error, METATUNE_BAD_CONFIG, "seconds",
                               "0 or a positive finite number");
@@ -4321,6 +4367,7 @@ typedef struct mti_tuner_layout {
     size_t net, nest, graph, graph_at, graph_mem, head, params;
     size_t visited, index, slot, slot_digits, slot_values;
     size_t point, point_digits, point_phi, pool, pool_digits, pool_phi;
+    size_t walk_digits, walk_value, grid_digits, cap_pool;
     size_t chain_digits, chain_score, move_digits, move_phi, move_s0;
     size_t move_ok, values, confirm, pick_digits, pick_values;
     size_t trial, result, line, line_bytes, bytes;
@@ -4328,6 +4375,29 @@ typedef struct mti_tuner_layout {
 } mti_tuner_layout;
 
 static size_t mti_record_room(const metatune_problem *problem);
+
+static metatune_status mti_list_check(const metatune_problem *p,
+                                      metatune_error *error)
+{
+    uint32_t i, k;
+    if (!p->list && p->n_list)
+        return mti_enc_refuse(error, METATUNE_BAD_ARG, "list",
+                              "not NULL when n_list is not 0");
+    if (p->list && (p->n_list < 1 || p->n_list > 1048576u))
+        return mti_enc_refuse_int(error, METATUNE_BAD_ARG, "n_list",
+                                  (int64_t)p->n_list, "1..1048576");
+    if (!p->seeds && p->n_seeds)
+        return mti_enc_refuse(error, METATUNE_BAD_ARG, "seeds",
+                              "not NULL when n_seeds is not 0");
+    for (i = 0; p->list && i < p->n_list; i++)
+        for (k = 0; k < p->n_knobs; k++)
+            if (p->list[(size_t)i * p->n_knobs + k] >= p->knobs[k].n_values)
+                return mti_enc_refuse_int(
+                    error, METATUNE_BAD_ARG, "list: a digit",
+                    p->list[(size_t)i * p->n_knobs + k],
+                    "below its knob's n_values");
+    return METATUNE_OK;
+}
 
 static metatune_status mti_tuner_plan(const metatune_config *cfg,
                                       const metatune_problem *p,
@@ -4353,8 +4423,14 @@ static metatune_status mti_tuner_plan(const metatune_config *cfg,
     if (p->unit < 0 || p->unit > METATUNE_INSTRUCTIONS)
         return mti_enc_refuse_int(error, METATUNE_BAD_ARG, "unit", p->unit,
                                   "a metatune_unit");
+    st = mti_list_check(p, error);
+    if (st)
+        return st;
     k = p->n_knobs;
     n = l->cfg.draft;
+    if (p->list && p->n_list > n)
+        n = p->n_list;
+    l->cap_pool = n;
     b = l->cfg.gnn_batch;
     l->cap_slots = l->cfg.batch > l->cfg.confirm_top ? l->cfg.batch
                                                      : l->cfg.confirm_top;
@@ -4407,6 +4483,12 @@ static metatune_status mti_tuner_plan(const metatune_config *cfg,
     MTI_BLOCK(slot_values, l->cap_slots * k, int64_t);
     MTI_BLOCK(point, l->cfg.cap_fit, metatune_point);
     MTI_BLOCK(point_digits, l->cfg.cap_fit * k, uint16_t);
+    if (l->cfg.strategy == METATUNE_STRATEGY_ANNEAL) {
+        MTI_BLOCK(walk_digits, l->cfg.batch * k, uint16_t);
+        MTI_BLOCK(walk_value, l->cfg.batch, double);
+    }
+    if (l->cfg.strategy == METATUNE_STRATEGY_GRID)
+        MTI_BLOCK(grid_digits, k, uint16_t);
     MTI_BLOCK(values, k, int64_t);
     MTI_BLOCK(pick_digits, k, uint16_t);
     MTI_BLOCK(pick_values, k, int64_t);
@@ -4482,8 +4564,11 @@ metatune_init(metatune_tuner *tuner, const metatune_config *cfg,
     t->width = l.width;
     t->cap_slots = l.cap_slots;
     t->n_index = l.n_index;
+    t->cap_pool = (uint32_t)l.cap_pool;
     t->line_bytes = l.line_bytes;
-    t->space_size = metatune_space_size(problem->knobs, problem->n_knobs);
+    t->space_size = problem->list ? (double)problem->n_list
+                        : metatune_space_size(problem->knobs,
+                                              problem->n_knobs);
     t->space_hash = metatune_space_hash(problem->knobs, problem->n_knobs);
     t->next_id = 1;
     t->prior_scale = 1;
@@ -4499,6 +4584,12 @@ metatune_init(metatune_tuner *tuner, const metatune_config *cfg,
     MTI_PLACE(pick_digits, uint16_t);
     MTI_PLACE(pick_values, int64_t);
     MTI_PLACE(move_digits, uint16_t);
+    if (l.cfg.strategy == METATUNE_STRATEGY_ANNEAL) {
+        MTI_PLACE(walk_digits, uint16_t);
+        MTI_PLACE(walk_value, double);
+    }
+    if (l.cfg.strategy == METATUNE_STRATEGY_GRID)
+        MTI_PLACE(grid_digits, uint16_t);
     MTI_PLACE(confirm, double);
     MTI_PLACE(trial, metatune_trial);
     MTI_PLACE(result, metatune_result);
@@ -4647,6 +4738,36 @@ static void mti_random_digits(const metatune_tuner *t,
             rng, t->problem.knobs[k].n_values);
 }
 
+/* ---- a listed space ---- */
+
+static const uint16_t *mti_list_row(const metatune_tuner *t, uint32_t i)
+{
+    return t->problem.list + (size_t)i * t->n_knobs;
+}
+
+static int mti_listed(const metatune_tuner *t, const uint16_t *digits)
+{
+    uint32_t i;
+    for (i = 0; i < t->problem.n_list; i++)
+        if (memcmp(mti_list_row(t, i), digits,
+                   t->n_knobs * sizeof *digits) == 0)
+            return 1;
+    return 0;
+}
+
+/* How far two settings are: differing knobs, then digits. */
+static uint64_t mti_knob_distance(const metatune_tuner *t, const uint16_t *a,
+                                  const uint16_t *b)
+{
+    uint64_t d = 0;
+    uint32_t k;
+    for (k = 0; k < t->n_knobs; k++)
+        if (a[k] != b[k])
+            d += ((uint64_t)1 << 32) +
+                 (uint64_t)(a[k] > b[k] ? a[k] - b[k] : b[k] - a[k]);
+    return d;
+}
+
 /* New (from = NULL), or another one than `from`; and valid. */
 static int mti_usable(metatune_tuner *t, const uint16_t *digits,
                       const uint16_t *from)
@@ -4657,6 +4778,26 @@ static int mti_usable(metatune_tuner *t, const uint16_t *digits,
     return mti_valid(t, digits);
 }
 
+/* The nearest usable row into digits; 0 when there is none. */
+static int mti_list_settle(metatune_tuner *t, uint16_t *digits,
+                           const uint16_t *from)
+{
+    uint64_t best = UINT64_MAX;
+    uint32_t i, at = t->problem.n_list;
+    for (i = 0; i < t->problem.n_list && best; i++) {
+        const uint16_t *row = mti_list_row(t, i);
+        uint64_t d = mti_knob_distance(t, digits, row);
+        if (d < best && mti_usable(t, row, from)) {
+            best = d;
+            at = i;
+        }
+    }
+    if (at == t->problem.n_list)
+        return 0;
+    memcpy(digits, mti_list_row(t, at), t->n_knobs * sizeof *digits);
+    return 1;
+}
+
 /* A setting that was drawn, or mutated from another one: what the caller's
    repair makes of it, or else itself, if that is usable. */
 static int mti_settle(metatune_tuner *t, uint16_t *digits,
@@ -4664,6 +4805,8 @@ static int mti_settle(metatune_tuner *t, uint16_t *digits,
 {
     const metatune_problem *p = &t->problem;
     uint16_t better[METATUNE_MAX_KNOBS];
+    if (p->list)
+        return mti_list_settle(t, digits, from);
     if (p->repair) {
         metatune_space_values(p->knobs, t->n_knobs, digits, t->values);
         if (p->repair(p->user, p, t->values) &&
@@ -4702,6 +4845,22 @@ static int mti_sample(metatune_tuner *t, metatune_encode_rng *rng,
 {
     uint32_t i;
     double steps = t->space_size;
+    if (t->problem.list) {
+        uint32_t n = t->problem.n_list;
+        uint32_t at = (uint32_t)metatune_encode_rng_below(rng, n);
+        for (i = 0; i < MTI_REJECT_TRIES + n; i++) {
+            const uint16_t *row = mti_list_row(t, at);
+            if (mti_usable(t, row, NULL)) {
+                memcpy(digits, row, t->n_knobs * sizeof *digits);
+                return 1;
+            }
+            at = i < MTI_REJECT_TRIES
+                     ? (uint32_t)metatune_encode_rng_below(rng, n)
+                     : (at + 1) % n;
+        }
+        t->counted = 1;
+        return 0;
+    }
     for (i = 0; i < MTI_REJECT_TRIES; i++) {
         mti_random_digits(t, rng, digits);
         if (mti_settle(t, digits, NULL))
@@ -4724,7 +4883,14 @@ static uint32_t mti_total_clamp(metatune_tuner *t)
 {
     uint32_t total = t->cfg.no_trials ? 0 : t->cfg.trials;
     t->n_legal = UINT32_MAX;
-    if (t->space_size <= 4096) {
+    if (t->problem.list) {
+        uint32_t i, n = 0;
+        for (i = 0; i < t->problem.n_list; i++)
+            n += mti_valid(t, mti_list_row(t, i)) ? 1u : 0u;
+        t->n_legal = n;
+        if (n < total)
+            total = n;
+    } else if (t->space_size <= 4096) {
         uint32_t n = 0;
         uint16_t *d = t->move_digits;
         memset(d, 0, t->n_knobs * sizeof *d);
@@ -4827,8 +4993,8 @@ static double mti_loo_tau(metatune_tuner *t)
 {
     uint32_t i, j;
     double agree = 0, pairs = 0;
-    /* the candidates' keys are free here: a scratch of `draft` doubles */
-    uint32_t n = t->n_points < t->cfg.draft ? t->n_points : t->cfg.draft;
+    /* the candidates' keys are free here: a scratch of cap_pool doubles */
+    uint32_t n = t->n_points < t->cap_pool ? t->n_points : t->cap_pool;
     for (i = 0; i < n; i++) {
         const metatune_point *p = &t->point[i];
         if (p->value > 0 && p->fitted)
@@ -4920,7 +5086,7 @@ static int32_t mti_pool_add(metatune_tuner *t, const uint16_t *digits,
     for (i = 0; i < t->n_pool; i++)
         if (t->pool[i].hash == hash)
             return -1;
-    if (at == t->cfg.draft) {
+    if (at == t->cap_pool) {
         for (at = 0, i = 1; i < t->n_pool; i++)
             if (t->pool[i].key < t->pool[at].key)
                 at = i;
@@ -4937,6 +5103,63 @@ static int32_t mti_pool_add(metatune_tuner *t, const uint16_t *digits,
     return (int32_t)at;
 }
 
+/* Embed rows from..from + n of the pool (n <= gnn_batch). */
+static void mti_pool_embed(metatune_tuner *t, uint32_t from, uint32_t n)
+{
+    uint32_t j;
+    size_t w = (size_t)t->width;
+    mti_embed(t, t->pool_digits + (size_t)from * t->n_knobs, n, t->move_phi,
+              t->move_s0, t->move_ok);
+    for (j = 0; j < n; j++) {
+        metatune_candidate *c = &t->pool[from + j];
+        c->fitted = t->move_ok[j];
+        if (!c->fitted) {
+            c->key = -1e30;
+            continue;
+        }
+        c->s0 = t->move_s0[j];
+        memcpy(t->pool_phi + (from + j) * w, t->move_phi + j * w,
+               w * sizeof *t->move_phi);
+    }
+}
+
+static void mti_pool_predict(metatune_tuner *t)
+{
+    uint32_t i;
+    size_t w = (size_t)t->width;
+    double kappa = mti_kappa(t);
+    for (i = 0; i < t->n_pool; i++) {
+        metatune_candidate *c = &t->pool[i];
+        if (!c->fitted)
+            continue;
+        metatune_head_predict(&t->head, t->pool_phi + i * w, &c->mu, &c->v);
+        c->key = mti_score(c, kappa);
+    }
+}
+
+/* Every row of the list is a candidate; they are embedded once. */
+static void mti_draft_list(metatune_tuner *t)
+{
+    uint32_t i, n = t->problem.n_list;
+    if (!t->list_embedded) {
+        t->n_pool = n;
+        memset(t->pool, 0, n * sizeof *t->pool);
+        memcpy(t->pool_digits, t->problem.list,
+               (size_t)n * t->n_knobs * sizeof *t->pool_digits);
+        for (i = 0; i < n; i++)
+            t->pool[i].hash = metatune_setting_hash(mti_list_row(t, i),
+                                                    t->n_knobs);
+        for (i = 0; i < n; i += t->cfg.gnn_batch)
+            mti_pool_embed(t, i, n - i < t->cfg.gnn_batch
+                                     ? n - i : t->cfg.gnn_batch);
+        t->list_embedded = 1;
+    }
+    for (i = 0; i < n; i++)
+        t->pool[i].taken = mti_visited(t, t->pool[i].hash) ||
+                           !mti_valid(t, mti_list_row(t, i));
+    mti_pool_predict(t);
+}
+
 /* Analytic draft: the valid settings of the lowest time bound t0 out of four
    times as many random ones (of all, when the space is that small); about one
    in ten of those kept came in whatever its bound. */
@@ -4945,6 +5168,10 @@ static void mti_draft(metatune_tuner *t, metatune_encode_rng *rng)
     uint16_t *d = t->move_digits;
     uint32_t i, tries = 4 * t->cfg.draft, all = t->space_size <= tries;
     uint32_t limit = all ? UINT32_MAX : 4 * tries;
+    if (t->problem.list) {
+        mti_draft_list(t);
+        return;
+    }
     t->n_pool = 0;
     if (all)
         memset(d, 0, t->n_knobs * sizeof *d);
@@ -4968,29 +5195,10 @@ static void mti_draft(metatune_tuner *t, metatune_encode_rng *rng)
     }
     if (t->n_pool == 0 && mti_sample(t, rng, d)) /* a sparse space */
         (void)mti_pool_add(t, d, metatune_setting_hash(d, t->n_knobs), 0);
-    /* embed and score what stayed */
-    for (i = 0; i < t->n_pool; i += t->cfg.gnn_batch) {
-        uint32_t j, n = t->n_pool - i;
-        size_t w = (size_t)t->width;
-        if (n > t->cfg.gnn_batch)
-            n = t->cfg.gnn_batch;
-        mti_embed(t, t->pool_digits + (size_t)i * t->n_knobs, n, t->move_phi,
-                  t->move_s0, t->move_ok);
-        for (j = 0; j < n; j++) {
-            metatune_candidate *c = &t->pool[i + j];
-            c->fitted = t->move_ok[j];
-            if (!c->fitted) {
-                c->key = -1e30;
-                continue;
-            }
-            c->s0 = t->move_s0[j];
-            memcpy(t->pool_phi + (i + j) * w, t->move_phi + j * w,
-                   w * sizeof *t->move_phi);
-            metatune_head_predict(&t->head, t->pool_phi + (i + j) * w, &c->mu,
-                                  &c->v);
-            c->key = mti_score(c, mti_kappa(t));
-        }
-    }
+    for (i = 0; i < t->n_pool; i += t->cfg.gnn_batch)
+        mti_pool_embed(t, i, t->n_pool - i < t->cfg.gnn_batch
+                                 ? t->n_pool - i : t->cfg.gnn_batch);
+    mti_pool_predict(t);
 }
 
 /* One knob changed: half the time to a neighbouring value. */
@@ -5050,7 +5258,7 @@ static void mti_anneal(metatune_tuner *t, metatune_encode_rng *rng)
     uint32_t c, step, n_knobs = t->n_knobs, best_n = 0;
     double kappa = mti_kappa(t);
     size_t w = (size_t)t->width, row = n_knobs * sizeof(uint16_t);
-    if (!t->n_pool)
+    if (!t->n_pool || t->problem.list) /* a list is scored whole */
         return;
     for (c = 0; c < t->cfg.chains; c++) {
         uint16_t *d = t->chain_digits + (size_t)c * n_knobs;
@@ -5210,7 +5418,8 @@ static void mti_expect(metatune_tuner *t)
     double top = -1e30;
     uint32_t i;
     for (i = 0; i < t->n_pool; i++)
-        if (t->pool[i].fitted && t->pool[i].mu + t->pool[i].s0 > top)
+        if (t->pool[i].fitted && !t->pool[i].taken &&
+            t->pool[i].mu + t->pool[i].s0 > top)
             top = t->pool[i].mu + t->pool[i].s0;
     t->expected_gain = 0;
     if (t->best_value > 0 && top > -1e29) {
@@ -5261,6 +5470,125 @@ static void mti_propose_model(metatune_tuner *t, metatune_encode_rng *rng,
     }
 }
 
+static void mti_propose_random(metatune_tuner *t, metatune_encode_rng *rng,
+                               uint32_t n)
+{
+    while (t->n_slots < n && mti_sample(t, rng, t->move_digits))
+        (void)mti_slot_add(t, t->move_digits, METATUNE_EXPLORE);
+}
+
+/* Two of the archive's settings, the nearest tasks' first. */
+static void mti_propose_seeds(metatune_tuner *t, uint32_t n)
+{
+    const metatune_problem *p = &t->problem;
+    uint16_t *d = t->move_digits;
+    uint32_t i, most = t->n_slots + 2;
+    for (i = 0; i < p->n_seeds && t->n_slots < n && t->n_slots < most; i++)
+        if (!metatune_space_digits(p->knobs, t->n_knobs,
+                                   p->seeds + (size_t)i * t->n_knobs, d) &&
+            (!p->list || mti_listed(t, d)) && mti_usable(t, d, NULL))
+            (void)mti_slot_add(t, d, METATUNE_EXPLORE);
+}
+
+#define MTI_GENETIC_PARENTS 16u
+#define MTI_GENETIC_TRIES 16u
+
+static void mti_propose_genetic(metatune_tuner *t, metatune_encode_rng *rng,
+                                uint32_t n)
+{
+    uint32_t parents[MTI_GENETIC_PARENTS], n_parents = 0, k, pair, tries;
+    uint16_t *d = t->move_digits;
+    while (n_parents < MTI_GENETIC_PARENTS &&
+           (parents[n_parents] = mti_point_rank(t, n_parents)) < t->n_points)
+        n_parents++;
+    while (n_parents >= 2 && t->n_slots < n) {
+        int done = 0;
+        if (metatune_encode_rng_below(rng, 8) == 0)
+            tries = MTI_GENETIC_TRIES;
+        else
+            tries = 0;
+        for (; tries < MTI_GENETIC_TRIES && !done; tries++) {
+            const uint16_t *of[2];
+            for (pair = 0; pair < 2; pair++) { /* the better of two */
+                uint32_t a = (uint32_t)metatune_encode_rng_below(rng,
+                                                                 n_parents);
+                uint32_t b = (uint32_t)metatune_encode_rng_below(rng,
+                                                                 n_parents);
+                of[pair] = t->point_digits +
+                           (size_t)parents[a < b ? a : b] * t->n_knobs;
+            }
+            for (k = 0; k < t->n_knobs; k++)
+                d[k] = metatune_encode_rng_below(rng, 10) == 0
+                           ? (uint16_t)metatune_encode_rng_below(
+                                 rng, t->problem.knobs[k].n_values)
+                           : of[metatune_encode_rng_next(rng) >> 63][k];
+            done = mti_settle(t, d, NULL);
+        }
+        if (!done && !mti_sample(t, rng, d))
+            return;
+        (void)mti_slot_add(t, d, METATUNE_EXPLORE);
+    }
+    mti_propose_random(t, rng, n); /* nothing to breed from yet */
+}
+
+/* Place i of a batch belongs to chain i. */
+static void mti_propose_anneal(metatune_tuner *t, metatune_encode_rng *rng,
+                               uint32_t n)
+{
+    uint16_t *d = t->move_digits;
+    uint32_t tries;
+    while (t->n_slots < n) {
+        uint32_t i = t->n_slots;
+        int done = 0;
+        for (tries = 0; tries < 16 && !done && t->walk_value[i] > 0;
+             tries++) {
+            memcpy(d, t->walk_digits + (size_t)i * t->n_knobs,
+                   t->n_knobs * sizeof *d);
+            mti_mutate(t, rng, d);
+            done = mti_settle(t, d, NULL);
+        }
+        if (!done && !mti_sample(t, rng, d))
+            return;
+        (void)mti_slot_add(t, d, METATUNE_EXPLORE);
+    }
+}
+
+/* A chain takes what was measured in its place, or stays. */
+static void mti_walk(metatune_tuner *t, uint32_t i, double value)
+{
+    double temp = 0.5 * (1 - (double)t->n_told / t->total);
+    metatune_encode_rng rng;
+    metatune_encode_rng_init(&rng, ~t->cfg.seed,
+                             (uint64_t)t->batch * t->cfg.batch + i);
+    if (t->walk_value[i] > 0 && value > t->walk_value[i] &&
+        metatune_encode_rng_unit(&rng) >=
+            exp2(-log2(value / t->walk_value[i]) / (temp + 1e-9)))
+        return;
+    t->walk_value[i] = value;
+    memcpy(t->walk_digits + (size_t)i * t->n_knobs,
+           t->slot_digits + (size_t)i * t->n_knobs,
+           t->n_knobs * sizeof *t->walk_digits);
+}
+
+static void mti_propose_grid(metatune_tuner *t, uint32_t n)
+{
+    uint16_t *d = t->grid_digits;
+    double looked = 0;
+    while (t->n_slots < n && !t->grid_end) {
+        if (t->problem.list)
+            memcpy(d, mti_list_row(t, t->grid_row), t->n_knobs * sizeof *d);
+        if (mti_usable(t, d, NULL)) {
+            (void)mti_slot_add(t, d, METATUNE_EXPLORE);
+            looked = 0;
+        }
+        t->grid_end = t->problem.list ? ++t->grid_row == t->problem.n_list
+                                      : !mti_next_digits(t, d);
+        if (++looked > MTI_COUNT_STEPS) /* a desert: come again next batch */
+            break;
+    }
+    t->counted = t->grid_end;
+}
+
 static void mti_propose_explore(metatune_tuner *t)
 {
     metatune_encode_rng rng;
@@ -5281,16 +5609,21 @@ static void mti_propose_explore(metatune_tuner *t)
         /* a setting known to work comes first */
         memcpy(t->move_digits, t->pick_digits,
                t->n_knobs * sizeof *t->pick_digits);
-        if (mti_valid(t, t->move_digits) &&
+        if ((!t->problem.list || mti_listed(t, t->move_digits)) &&
+            mti_valid(t, t->move_digits) &&
             !mti_visited(t, metatune_setting_hash(t->move_digits,
                                                   t->n_knobs)))
             (void)mti_slot_add(t, t->move_digits, METATUNE_EXPLORE);
     }
-    if (t->cfg.strategy == METATUNE_STRATEGY_MODEL)
-        mti_propose_model(t, &rng, n);
-    else
-        while (t->n_slots < n && mti_sample(t, &rng, t->move_digits))
-            (void)mti_slot_add(t, t->move_digits, METATUNE_EXPLORE);
+    if (t->batch == 0)
+        mti_propose_seeds(t, n);
+    switch (t->cfg.strategy) {
+    case METATUNE_STRATEGY_MODEL: mti_propose_model(t, &rng, n); break;
+    case METATUNE_STRATEGY_GENETIC: mti_propose_genetic(t, &rng, n); break;
+    case METATUNE_STRATEGY_ANNEAL: mti_propose_anneal(t, &rng, n); break;
+    case METATUNE_STRATEGY_GRID: mti_propose_grid(t, n); break;
+    default: mti_propose_random(t, &rng, n); break;
+    }
 }
 
 /* ------------------------------------------------------ taking results in */
@@ -5362,6 +5695,8 @@ static void mti_commit(metatune_tuner *t)
             continue;
         }
         mti_point_add(t, s, t->slot_digits + (size_t)i * t->n_knobs);
+        if (t->walk_value && s->status == METATUNE_OK)
+            mti_walk(t, i, s->value);
         t->n_told++;
         if (s->status != METATUNE_OK) {
             if (!t->n_valid)
@@ -5683,7 +6018,7 @@ static int mti_model_pick(metatune_tuner *t)
     if (!t->n_pool)
         return 0;
     for (i = 0; i < t->n_pool; i++)
-        if (t->pool[i].fitted &&
+        if (t->pool[i].fitted && !(t->problem.list && t->pool[i].taken) &&
             t->pool[i].mu + t->pool[i].s0 >
                 t->pool[best].mu + t->pool[best].s0)
             best = i;
@@ -5862,8 +6197,7 @@ static int mti_record_send(metatune_tuner *t, metatune_record *r)
     r->seed = t->cfg.seed;
     r->space = t->space_hash;
     r->model = t->width ? t->model.hash : 0;
-    r->strategy = mti_text_of(t->cfg.strategy == METATUNE_STRATEGY_MODEL
-                                  ? "metatune" : "random");
+    r->strategy = mti_text_of(metatune_strategy_name(t->cfg.strategy));
     if (metatune_record_encode(r, t->line, t->line_bytes, &n))
         return 1;
     return t->problem.write(t->problem.user, t->line, n);

@@ -821,15 +821,15 @@ static void report_write(const tune_state *s, char *path, size_t cap)
 
 static int strategy_of(const char *name, int32_t *strategy)
 {
-    static const char *const names[] = {"metatune", "random"};
+    const char *known;
     int32_t i;
-    for (i = 0; i < 2; i++)
-        if (strcmp(names[i], name) == 0) {
+    for (i = 0; (known = metatune_strategy_name(i)) != NULL; i++)
+        if (strcmp(name, known) == 0) {
             *strategy = i;
             return CMD_OK;
         }
     return cmd_fail(CMD_USAGE, "tune: unknown --strategy \"%s\"; want "
-                    "metatune or random", name);
+                    "metatune, random, ga, sa or grid", name);
 }
 
 static int tune_parse(tune_options *o, int argc, char **argv)
@@ -1051,7 +1051,8 @@ const cmd_command cmd_tune = {
     "  --time S           seconds for all layers together; 0: no limit\n"
     "  --batch N          settings proposed at a time, 1..64 (8)\n"
     "  --seed N           the same seed and results give the same proposals\n"
-    "  --strategy NAME    metatune or random (metatune)\n"
+    "  --strategy NAME    metatune, random, ga (genetic), sa (annealing) or\n"
+    "                     grid (metatune)\n"
     "  --model FILE|none  prior to start from (the one built in)\n"
     "  --threads N        that share a kernel, 1..8 (1)\n"
     "  --lanes N          32-bit values of a vector: 16, 8, 4, or 1 for plain\n"

@@ -7,6 +7,7 @@
 # where the last one was stopped. Files and lists are named from the plan's
 # folder.
 set -u
+trap 'exit 130' INT TERM
 plan=${1:-tools/data/plan.txt}
 metatune=${METATUNE:-build/metatune}
 dir=$(dirname "$plan")

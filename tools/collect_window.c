@@ -29,16 +29,24 @@ static void keep(collect_meter *meter, double t)
     meter->control[meter->n_controls++ % COLLECT_CONTROLS] = t;
 }
 
+/* The faster of two: one alone, of a kernel that lives off memory, is off by
+   more than the limit now and then on a machine that has not changed. */
 static metatune_status control_time(collect_meter *meter, double *t)
 {
-    host_result r;
-    metatune_status st;
-    memset(&r, 0, sizeof r);
-    st = meter->measure(meter->user, SIZE_MAX, &r);
-    if (st == METATUNE_OK && r.status != METATUNE_OK)
-        st = r.status;
-    *t = r.time_s;
-    return st;
+    int look;
+    for (look = 0; look < 2; look++) {
+        host_result r;
+        metatune_status st;
+        memset(&r, 0, sizeof r);
+        st = meter->measure(meter->user, SIZE_MAX, &r);
+        if (st == METATUNE_OK && r.status != METATUNE_OK)
+            st = r.status;
+        if (st != METATUNE_OK)
+            return st;
+        if (look == 0 || r.time_s < *t)
+            *t = r.time_s;
+    }
+    return METATUNE_OK;
 }
 
 metatune_status collect_window(collect_meter *meter, size_t n,
