@@ -60,7 +60,8 @@ TARGET_SRC := $(wildcard tools/nets.c tools/targets/host_*.c)
 TOOL_SRC := $(wildcard tools/metatune.c tools/cmd_*.c tools/ui.c \
               tools/report_*.c tools/io_*.c tools/json.c \
               tools/export_conv.c tools/export_header.c \
-              tools/train_*.c tools/collect_*.c) $(TARGET_SRC)
+              tools/train_*.c tools/collect_*.c tools/replay_*.c) \
+              $(TARGET_SRC)
 TOOL_OBJ := $(TOOL_SRC:%.c=build/obj/%.o)
 TARGET_OBJ := $(TARGET_SRC:%.c=build/obj/%.o)
 

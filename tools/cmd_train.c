@@ -23,7 +23,7 @@ enum { TRAIN_LOOKS = 10 };       /* validations in a training */
 
 typedef struct train_options {
     uint64_t steps, seed, seeds, threads;
-    const char *preset;
+    const char *preset, *method;
     train_split split;
     const char *out, *header, *name;
     int quiet;
@@ -107,6 +107,7 @@ static int train_parse(train_options *o, int argc, char **argv)
     o->seeds = 1;
     o->threads = cores > 1 ? cores > 8 ? 8 : (uint64_t)cores : 1;
     o->preset = "default";
+    o->method = "head";
     o->name = "metatune_prior";
     o->split.shapes = (const char **)cmd_alloc((size_t)(argc + 1) *
                                                sizeof *o->split.shapes);
@@ -127,6 +128,12 @@ static int train_parse(train_options *o, int argc, char **argv)
             st = cmd_args_u64(&args, 1, 8, &o->threads);
         } else if (cmd_args_is(&args, "--preset")) {
             st = cmd_args_text(&args, &o->preset);
+        } else if (cmd_args_is(&args, "--method")) {
+            st = cmd_args_text(&args, &o->method);
+            if (st == CMD_OK && strcmp(o->method, "head") != 0 &&
+                strcmp(o->method, "joint") != 0)
+                st = cmd_fail(CMD_USAGE, "train: unknown --method \"%s\"; "
+                              "want head or joint", o->method);
         } else if (cmd_args_is(&args, "--holdout")) {
             st = cmd_args_text(&args, &text);
             if (st == CMD_OK)
@@ -331,6 +338,7 @@ static int train(int argc, char **argv)
                           metatune_encode_status_text(ms));
             break;
         }
+        run.team.joint = strcmp(o.method, "joint") == 0;
         st = run_seed(&run, o.seed + k, &loss);
         if (st == CMD_OK) {
             train_score s = train_score_role(&run.team.worker[0].trainer,
@@ -394,6 +402,8 @@ const cmd_command cmd_train = {
     "  --seeds N      so many trainings, of seeds N, N + 1...: the best on the\n"
     "                 validation groups is written (1)\n"
     "  --threads N    the result does not depend on it (the cores)\n"
+    "  --method M     head: meta-trained through the Bayesian head; joint: one\n"
+    "                 model of all groups, the usual pre-training (head)\n"
     "  --preset P     default, tiny or large network\n"
     "  --holdout L    NET or NET/LAYER that is only reported, repeatable;\n"
     "                 layers of the same shape go with it\n"

@@ -130,6 +130,7 @@ typedef struct cmd_command {
     int (*run)(int argc, char **argv);
 } cmd_command;
 extern const cmd_command cmd_layers, cmd_tune, cmd_collect, cmd_train;
+extern const cmd_command cmd_replay;
 extern const cmd_command cmd_lookup;
 extern const cmd_command cmd_report;
 extern const cmd_command cmd_export;

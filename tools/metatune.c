@@ -10,7 +10,8 @@
 #include <string.h>
 
 static const cmd_command *const commands[] = {
-    &cmd_layers, &cmd_tune, &cmd_collect, &cmd_train, &cmd_lookup,
+    &cmd_layers, &cmd_tune, &cmd_collect, &cmd_train, &cmd_replay,
+    &cmd_lookup,
     &cmd_report, &cmd_export, &cmd_import, &cmd_records
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };

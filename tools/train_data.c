@@ -116,8 +116,8 @@ static int target_is_out(const train_split *split, const data_group *group)
     return 0;
 }
 
-static int role_of(const train_split *split, const data_set *data,
-                   const data_group *group)
+int train_role(const train_split *split, const data_set *data,
+               const data_group *group)
 {
     metatune_encode_conv2d shape;
     char spec[256] = "";
@@ -164,7 +164,7 @@ int train_set_open(train_set *set, const data_set *data,
         train_group *g = &set->group[i];
         int have = group_encode(g, &data->group[i], set->skeleton, &nest,
                                 &set->refused);
-        g->role = role_of(split, data, &data->group[i]);
+        g->role = train_role(split, data, &data->group[i]);
         if (!have || g->n < TRAIN_LEAST)
             continue;
         set->n_role[g->role]++;

@@ -54,6 +54,10 @@ typedef struct train_set {
     void *skeleton_mem[HOST_ALGORITHMS];
 } train_set;
 
+/* A group's role by the split. */
+int train_role(const train_split *split, const data_set *data,
+               const data_group *group);
+
 /* data outlives the set. CMD_OK, or CMD_USAGE after one line. */
 int train_set_open(train_set *set, const data_set *data,
                    const train_split *split);

@@ -20,7 +20,7 @@ static void episode_run(train_worker *w, int e)
                              team->step * TEAM_META_BATCH + (uint64_t)e + 1);
     g = &team->set->group[team->set->pick[metatune_encode_rng_below(
         &rng, team->set->n_pick)]];
-    k = supports[metatune_encode_rng_below(&rng, 6)];
+    k = team->joint ? 0 : supports[metatune_encode_rng_below(&rng, 6)];
     m = metatune_episode_draw(&rng, g->y, g->n, &k, TRAIN_QUERY, w->order,
                               w->index);
     team->made[e] = m > k;

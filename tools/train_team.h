@@ -31,6 +31,8 @@ typedef struct train_team {
     pthread_mutex_t gate;
     pthread_barrier_t begin, end;
     int stop;
+    int joint;                   /* 1: episodes without support: one model of
+                                    all groups, nothing adapts */
     /* the step at work */
     train_set *set;
     uint64_t seed, step;
