@@ -109,6 +109,7 @@ static int row_line(data_group *g, char **f, int n)
     if (n != 5 && !(n == 6 && strlen(f[4]) == 1 && strchr("dugxt", f[4][0])))
         return 0;
     row.mark = n == 6 ? f[4][0] : 'u';
+    row.control_s = g->control_s;
     for (i = 0; i < HOST_KNOBS; i++) {
         row.values[i] = strtoll(p, &end, 10);
         if (end == p || *end != (i + 1 < HOST_KNOBS ? ',' : 0))
@@ -128,6 +129,7 @@ static int row_line(data_group *g, char **f, int n)
         if (!old || row.status != METATUNE_OK)
             return 0;
         old->time_s = row.time_s;
+        old->control_s = g->control_s;
         g->n_again++;
         return 1;
     }
@@ -137,6 +139,40 @@ static int row_line(data_group *g, char **f, int n)
     }
     g->row[g->n++] = row;
     return 1;
+}
+
+static int control_line(data_group *g, char **f)
+{
+    char *end;
+    double a = strtod(f[1], &end), b;
+    if (end == f[1] || *end)
+        return 0;
+    b = strtod(f[2], &end);
+    if (end == f[2] || *end || !(a > 0 && b > 0 && a + b < 1e9))
+        return 0;
+    g->control_s = (a + b) / 2;
+    return 1;
+}
+
+static int by_control(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* All times on the footing of the layer's median control. */
+static void group_level(data_group *g)
+{
+    double *control = (double *)cmd_alloc((g->n + 1) * sizeof *control);
+    size_t n = 0, i;
+    for (i = 0; i < g->n; i++)
+        if (g->row[i].control_s > 0)
+            control[n++] = g->row[i].control_s;
+    qsort(control, n, sizeof *control, by_control);
+    for (i = 0; n && i < g->n; i++)
+        if (g->row[i].control_s > 0)
+            g->row[i].time_s *= control[n / 2] / g->row[i].control_s;
+    free(control);
 }
 
 void data_head(char head[CMD_DATA_HEAD])
@@ -174,7 +210,7 @@ static int head_check(const char *path, const char *text)
 
 int data_read(data_set *set, const char *path)
 {
-    size_t n = 0, g = 0;
+    size_t n = 0, g = 0, before = set->n;
     int have = 0;
     char *text = cmd_file_read(path, &n), *line, *next;
     if (!text)
@@ -197,17 +233,21 @@ int data_read(data_set *set, const char *path)
         if (k > 1 && strcmp(field[0], "L") == 0) {
             data_group *group = group_line(set, field, k);
             have = group != NULL;
+            if (group)
+                group->control_s = 0;
             g = group ? (size_t)(group - set->group) : 0;
             set->n_bad += !group;
         } else if (k > 1 && strcmp(field[0], "R") == 0 && have) {
             set->n_bad += !row_line(&set->group[g], field, k);
         } else if (k == 5 && strcmp(field[0], "C") == 0 && have) {
-            continue;
+            set->n_bad += !control_line(&set->group[g], field);
         } else {
             set->n_bad++;
         }
     }
     free(text);
+    for (g = before; g < set->n; g++)
+        group_level(&set->group[g]);
     return CMD_OK;
 }
 

@@ -26,7 +26,9 @@
 typedef struct data_row {
     int64_t values[HOST_KNOBS];
     metatune_status status;
-    double time_s;               /* 0 unless OK */
+    double time_s;               /* 0 unless OK; as if the control had taken
+                                    its median over the layer's windows */
+    double control_s;            /* mean of the window's two; 0 = unknown */
     char mark;                   /* 'd', 'u', 'g', 'x'; of version 2: 'u' */
 } data_row;
 
@@ -39,6 +41,7 @@ typedef struct data_group {
     data_row *row;
     size_t n, cap;
     size_t n_again;              /* rows that were measured again */
+    double control_s;            /* of the window that is read */
 } data_group;
 
 typedef struct data_set {

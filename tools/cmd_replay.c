@@ -219,7 +219,7 @@ static uint32_t *bound_first(const replay_table *table, uint32_t n)
     char *ok = (char *)cmd_alloc(table->n_rows), *mem = NULL;
     metatune_encode_graph *graph;
     replay_skeletons skeletons;
-    if (replay_skeletons_open(&skeletons) == CMD_OK) {
+    if (replay_skeletons_open(&skeletons, table) == CMD_OK) {
         graph = replay_encode(table, &skeletons, &mem, ok);
         for (i = 0; i < table->n_rows; i++) {
             row[i].t0 = ok[i] ? graph[i].t0_s : HUGE_VAL;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cmd_model.h"
+#include "replay_table.h"
 #include "train_score.h"
 #include "train_team.h"
 #include "ui.h"
@@ -28,6 +29,7 @@ typedef struct train_options {
     const char *out, *header, *name;
     int quiet;
     data_set data;
+    replay_tables tables;        /* files of another kind */
 } train_options;
 
 /* ------------------------------------------------------------ outputs */
@@ -116,7 +118,10 @@ static int train_parse(train_options *o, int argc, char **argv)
     cmd_args_init(&args, "train", argc, argv);
     while (st == CMD_OK && cmd_args_next(&args)) {
         if (!args.name[0]) {
-            st = data_read(&o->data, args.value);
+            size_t n = strlen(args.value);
+            st = n > 4 && strcmp(args.value + n - 4, ".csv") == 0
+                     ? replay_tables_read(&o->tables, args.value, NULL)
+                     : data_read(&o->data, args.value);
             files++;
         } else if (cmd_args_is(&args, "--steps")) {
             st = cmd_args_u64(&args, 1, 10000000, &o->steps);
@@ -302,7 +307,7 @@ static int train(int argc, char **argv)
     if (st == CMD_OK)
         st = preset_of(o.preset, &cfg.gnn);
     if (st == CMD_OK)
-        st = train_set_open(&set, &o.data, &o.split);
+        st = train_set_open(&set, &o.data, &o.tables, &o.split);
     if (st != CMD_OK)
         goto done;
     ui_init(&u, o.quiet);
@@ -387,6 +392,7 @@ done:
     free((void *)o.split.shapes);
     free((void *)o.split.targets);
     data_free(&o.data);
+    replay_tables_free(&o.tables);
     return st;
 }
 
@@ -395,7 +401,9 @@ const cmd_command cmd_train = {
     "usage: metatune train FILE... (--out FILE | --header FILE) [OPTIONS]\n"
     "\n"
     "FILEs are written by `metatune collect`, of any number of machines; one\n"
-    "that is of another space of settings (other kernels) is refused.\n"
+    "that is of another space of settings (other kernels) is refused. A table\n"
+    "of `metatune replay` (FILE.csv) that has loop nests is a group, too;\n"
+    "--holdout takes its name.\n"
     "\n"
     "  --steps N      meta-steps of 8 episodes (10000)\n"
     "  --seed N       weights and episodes (0)\n"

@@ -3,30 +3,9 @@
 
 #include <string.h>
 
-/* Median of the controls so far; 0 when there is none. */
-static double reference(const collect_meter *meter)
-{
-    size_t n = meter->n_controls, i, j;
-    double sorted[COLLECT_CONTROLS];
-    if (n > COLLECT_CONTROLS)
-        n = COLLECT_CONTROLS;
-    for (i = 0; i < n; i++) {
-        double t = meter->control[i];
-        for (j = i; j > 0 && sorted[j - 1] > t; j--)
-            sorted[j] = sorted[j - 1];
-        sorted[j] = t;
-    }
-    return n ? sorted[n / 2] : 0;
-}
-
 static int apart(double a, double b)
 {
     return a > b ? a > b * (1 + COLLECT_DRIFT) : b > a * (1 + COLLECT_DRIFT);
-}
-
-static void keep(collect_meter *meter, double t)
-{
-    meter->control[meter->n_controls++ % COLLECT_CONTROLS] = t;
 }
 
 /* The faster of two: one alone, of a kernel that lives off memory, is off by
@@ -57,7 +36,6 @@ metatune_status collect_window(collect_meter *meter, size_t n,
     int tries;
     *drifted = 0;
     for (tries = 1;; tries++) {
-        double middle;
         size_t i;
         control[0] = meter->last;
         meter->last = 0;
@@ -69,13 +47,7 @@ metatune_status collect_window(collect_meter *meter, size_t n,
             st = control_time(meter, &control[1]);
         if (st != METATUNE_OK)
             return st;
-        middle = reference(meter);
-        if (!apart(control[0], control[1]) &&
-            !(middle > 0 && (apart(control[0], middle) ||
-                             apart(control[1], middle)))) {
-            if (meter->n_controls == 0)
-                keep(meter, control[0]);
-            keep(meter, control[1]);
+        if (!apart(control[0], control[1])) {
             meter->last = control[1];
             return METATUNE_OK;
         }
@@ -83,8 +55,6 @@ metatune_status collect_window(collect_meter *meter, size_t n,
         if (tries == COLLECT_TRIES)
             break;
     }
-    /* a machine that has changed for good gets a new median */
-    keep(meter, control[1]);
     meter->n_drifted++;
     *drifted = 1;
     return METATUNE_OK;

@@ -1,10 +1,11 @@
 /* collect_window.h - settings measured between two looks at the machine
 
-   A control kernel is timed before and after every window of settings. Its
-   times, and the median of the layer's controls before them, must agree
-   within 3 %: else the machine was not the same all the while, the window is
-   measured again, and after some tries taken with its rows marked as
-   drifted. */
+   A control kernel is timed before and after every window of settings. When
+   the two differ by more than 3 % the machine changed meanwhile: the window is
+   measured again, and after some tries taken with its rows marked as drifted.
+   A machine that is another one from window to window (a neighbour came, the
+   clock fell) is no reason to refuse: the controls are written beside the
+   rows, and readers put times of one layer on the same footing. */
 #ifndef METATUNE_COLLECT_WINDOW_H
 #define METATUNE_COLLECT_WINDOW_H
 
@@ -13,8 +14,7 @@
 #define COLLECT_DRIFT 0.03
 enum {
     COLLECT_WINDOW = 20,         /* settings between two controls */
-    COLLECT_TRIES = 4,           /* of a window */
-    COLLECT_CONTROLS = 9         /* the median is of so many, the newest */
+    COLLECT_TRIES = 4            /* of a window */
 };
 
 /* Measure setting i of the window, or the control when i is SIZE_MAX. OK, or
@@ -25,8 +25,6 @@ typedef metatune_status (*collect_measure_fn)(void *user, size_t i,
 typedef struct collect_meter {
     collect_measure_fn measure;
     void *user;
-    double control[COLLECT_CONTROLS]; /* accepted ones, a ring; seconds */
-    size_t n_controls;
     double last;                 /* the newest, if nothing came between; 0 */
     size_t n_discarded, n_drifted; /* windows */
 } collect_meter;

@@ -8,10 +8,34 @@
 
 #include "cmd_model.h"
 
-int replay_skeletons_open(replay_skeletons *s)
+int replay_skeletons_open(replay_skeletons *s, const replay_table *table)
 {
+    metatune_encode_config cfg;
+    metatune_encode_nest nest;
+    void *nest_mem = NULL;
+    size_t bytes;
+    int st = CMD_OK;
     memset(s, 0, sizeof *s);
-    return cmd_skeletons_build(s->skeleton, s->mem);
+    s->n = HOST_ALGORITHMS;
+    if (!table->autotvm)
+        return cmd_skeletons_build(s->skeleton, s->mem);
+    memset(&cfg, 0, sizeof cfg);
+    cfg.cap_nodes = CMD_NODES;
+    bytes = metatune_encode_skeleton_memsize(&cfg);
+    (void)replay_nest_open(&nest, &nest_mem);
+    for (s->n = 0; s->n < AUTOTVM_TEMPLATES && st == CMD_OK; s->n++) {
+        uint32_t i = s->n;
+        s->mem[i] = cmd_alloc(bytes);
+        if (metatune_encode_skeleton_init(&s->skeleton[i], &cfg, s->mem[i],
+                                          bytes) != METATUNE_OK ||
+            replay_autotvm_skeleton((int32_t)i, &nest) != METATUNE_OK ||
+            metatune_encode_skeleton_build(&s->skeleton[i], &nest) !=
+                METATUNE_OK)
+            st = cmd_fail(CMD_FAILED, "%s: its skeleton cannot be built",
+                          table->name);
+    }
+    free(nest_mem);
+    return st;
 }
 
 void replay_skeletons_close(replay_skeletons *s)
@@ -24,7 +48,7 @@ void replay_skeletons_close(replay_skeletons *s)
 
 int replay_has_nests(const replay_table *table)
 {
-    return table->kernel != NULL;
+    return table->kernel || table->autotvm;
 }
 
 metatune_status replay_nest_open(metatune_encode_nest *nest, void **mem)
@@ -44,6 +68,8 @@ metatune_status replay_describe(void *user, const metatune_problem *problem,
 {
     const replay_table *table = (const replay_table *)user;
     (void)problem;
+    if (table->autotvm)
+        return replay_autotvm_describe(table->autotvm, values, nest);
     return table->kernel ? host_kernel_describe(table->kernel, values, nest)
                          : METATUNE_BAD_NEST;
 }
@@ -68,7 +94,7 @@ metatune_encode_graph *replay_encode(const replay_table *table,
         const int64_t *values = table->value + (size_t)i * table->n_knobs;
         ok[i] = replay_describe((void *)(uintptr_t)table, NULL, values,
                                 &nest) == METATUNE_OK &&
-                nest.skeleton >= 0 && nest.skeleton < HOST_ALGORITHMS &&
+                nest.skeleton >= 0 && (uint32_t)nest.skeleton < skeletons->n &&
                 metatune_encode_graph_init(&graph[i], &cfg,
                                            *mem + i * bytes, bytes) ==
                     METATUNE_OK &&

@@ -4,13 +4,14 @@
 
 #include "replay_table.h"
 
-/* Skeletons that tables of `metatune collect` use. */
+/* Skeletons of a table's nests. */
 typedef struct replay_skeletons {
     metatune_encode_skeleton skeleton[HOST_ALGORITHMS];
     void *mem[HOST_ALGORITHMS];
+    uint32_t n;
 } replay_skeletons;
 
-int replay_skeletons_open(replay_skeletons *s);
+int replay_skeletons_open(replay_skeletons *s, const replay_table *table);
 void replay_skeletons_close(replay_skeletons *s);
 
 /* Has the table loop nests? Others have their knobs alone. */

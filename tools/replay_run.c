@@ -56,7 +56,7 @@ int replay_header(replay_job *job, int32_t strategy, uint32_t *order,
     size_t bytes, count = 0, c;
     int rc;
     *n = 0;
-    rc = replay_skeletons_open(&skeletons);
+    rc = replay_skeletons_open(&skeletons, table);
     if (rc != CMD_OK) {
         free(tuner);
         return rc;
@@ -75,7 +75,7 @@ int replay_header(replay_job *job, int32_t strategy, uint32_t *order,
     problem.device = &table->device;
     problem.model = job->model;
     problem.skeletons = skeletons.skeleton;
-    problem.n_skeletons = HOST_ALGORITHMS;
+    problem.n_skeletons = skeletons.n;
     if (job->n_portfolio && job->bound_first) {
         /* the archive: what did best on the sources */
         seeds = (int64_t *)cmd_alloc((size_t)job->n_portfolio *
@@ -318,7 +318,7 @@ static int tuning_open(tuning *t, const replay_job *job)
 {
     metatune_train_config cfg;
     size_t n = job->model->n_params, bytes;
-    int st = replay_skeletons_open(&t->skeletons);
+    int st = replay_skeletons_open(&t->skeletons, job->table);
     if (st != CMD_OK)
         return st;
     t->ok = (char *)cmd_alloc(job->table->n_rows);

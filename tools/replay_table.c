@@ -371,6 +371,13 @@ int replay_tables_read(replay_tables *tables, const char *path,
         snprintf(t->name, sizeof t->name, "%.*s",
                  (int)strcspn(base, "."), base);
         st = csv_read(t, file, text);
+        t->autotvm = (replay_autotvm *)cmd_alloc(sizeof *t->autotvm);
+        if (st != CMD_OK ||
+            !replay_autotvm_open(t->autotvm, t->name, t->knob, t->n_knobs,
+                                 &t->device)) {
+            free(t->autotvm);
+            t->autotvm = NULL;
+        }
     }
     free(text);
     free(file);
@@ -387,6 +394,7 @@ void replay_tables_free(replay_tables *tables)
         free(t->digits);
         free(t->time_s);
         free(t->kernel);
+        free(t->autotvm);
         free(t->store);
     }
     free(tables->table);

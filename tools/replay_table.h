@@ -7,6 +7,7 @@
 #ifndef METATUNE_REPLAY_TABLE_H
 #define METATUNE_REPLAY_TABLE_H
 
+#include "replay_autotvm.h"
 #include "train_data.h"
 
 enum { REPLAY_NAME = 160 };
@@ -19,8 +20,10 @@ typedef struct replay_table {
     uint16_t *digits;            /* (n_rows, n_knobs) */
     double *time_s;              /* (n_rows) 0: it failed */
     double optimum_s;            /* the fastest row's */
-    /* rows of `metatune collect`: how to describe them; else NULL */
+    /* how to describe rows: of `metatune collect`, or AutoTVM's; NULL: they
+       are knob values and no more */
     host_kernel *kernel;
+    replay_autotvm *autotvm;
     metatune_encode_device device;
     char *store;                 /* names and values of the knobs */
 } replay_table;

@@ -9,6 +9,17 @@
 #include <string.h>
 
 #include "cmd_model.h"
+#include "replay_describe.h"
+
+static void group_room(train_group *g, size_t n)
+{
+    g->ptr = (const metatune_encode_graph **)cmd_alloc(
+        (n + TRAIN_CAP) * sizeof *g->ptr);
+    g->y = (double *)cmd_alloc(n * sizeof *g->y);
+    g->time_s = (double *)cmd_alloc(n * sizeof *g->time_s);
+    g->order = (uint32_t *)cmd_alloc(n * sizeof *g->order);
+    g->index = (uint32_t *)cmd_alloc((n + TRAIN_CAP) * sizeof *g->index);
+}
 
 static int group_encode(train_group *g, const data_group *data,
                         const metatune_encode_skeleton *skeletons,
@@ -24,13 +35,7 @@ static int group_encode(train_group *g, const data_group *data,
     g->data = data;
     g->mem = (char *)cmd_alloc(data->n * bytes);
     g->graph = (metatune_encode_graph *)cmd_alloc(data->n * sizeof *g->graph);
-    g->ptr = (const metatune_encode_graph **)cmd_alloc(
-        (data->n + TRAIN_CAP) * sizeof *g->ptr);
-    g->y = (double *)cmd_alloc(data->n * sizeof *g->y);
-    g->time_s = (double *)cmd_alloc(data->n * sizeof *g->time_s);
-    g->order = (uint32_t *)cmd_alloc(data->n * sizeof *g->order);
-    g->index = (uint32_t *)cmd_alloc((data->n + TRAIN_CAP) *
-                                     sizeof *g->index);
+    group_room(g, data->n);
     if (host_kernel_init(kernel, &data->conv, &data->march, NULL, 0) !=
             METATUNE_OK ||
         host_kernel_nest_begin(kernel, nest) != METATUNE_OK) {
@@ -138,8 +143,61 @@ int train_role(const train_split *split, const data_set *data,
                ? TRAIN_VALIDATE : TRAIN_ON;
 }
 
+/* A recorded table as a group: CMD_OK, or CMD_USAGE after one line. */
+static int table_encode(train_group *g, const replay_table *table,
+                        replay_skeletons *skeletons, size_t *refused)
+{
+    char *ok;
+    uint32_t i;
+    int st;
+    memset(g, 0, sizeof *g);
+    if (!replay_has_nests(table))
+        return cmd_fail(CMD_USAGE, "train: %s has no loop nests to learn "
+                        "from", table->name);
+    st = replay_skeletons_open(skeletons, table);
+    if (st != CMD_OK)
+        return st;
+    ok = (char *)cmd_alloc(table->n_rows);
+    g->graph = replay_encode(table, skeletons, &g->mem, ok);
+    group_room(g, table->n_rows);
+    for (i = 0; i < table->n_rows; i++) {
+        if (!(table->time_s[i] > 0))
+            continue;
+        if (!ok[i]) {
+            ++*refused;
+            continue;
+        }
+        g->graph[g->n] = g->graph[i];
+        g->y[g->n] = log2(g->graph[i].t0_s / table->time_s[i]);
+        g->time_s[g->n++] = table->time_s[i];
+    }
+    free(ok);
+    return CMD_OK;
+}
+
+static int table_role(const train_split *split, const replay_table *table)
+{
+    size_t i;
+    for (i = 0; i < split->n_shapes; i++)
+        if (strcmp(split->shapes[i], table->name) == 0)
+            return TRAIN_HELD_OUT;
+    return TRAIN_ON;
+}
+
+static void role_count(train_set *set, size_t i)
+{
+    train_group *g = &set->group[i];
+    if (g->n < TRAIN_LEAST)
+        return;
+    set->n_role[g->role]++;
+    if (g->role == TRAIN_ON) {
+        set->pick[set->n_pick++] = i;
+        set->rows += g->n;
+    }
+}
+
 int train_set_open(train_set *set, const data_set *data,
-                   const train_split *split)
+                   const replay_tables *tables, const train_split *split)
 {
     metatune_encode_config cfg;
     metatune_encode_nest nest;
@@ -155,29 +213,33 @@ int train_set_open(train_set *set, const data_set *data,
     bytes = metatune_encode_nest_memsize(&cfg);
     nest_mem = cmd_alloc(bytes);
     metatune_encode_nest_init(&nest, &cfg, nest_mem, bytes);
-    set->n = data->n;
-    set->group = (train_group *)cmd_alloc((data->n ? data->n : 1) *
-                                          sizeof *set->group);
-    set->pick = (size_t *)cmd_alloc((data->n ? data->n : 1) *
-                                    sizeof *set->pick);
+    set->n_tables = tables ? tables->n : 0;
+    set->n = data->n + set->n_tables;
+    set->group = (train_group *)cmd_alloc((set->n + 1) * sizeof *set->group);
+    set->pick = (size_t *)cmd_alloc((set->n + 1) * sizeof *set->pick);
+    set->of_tables = (replay_skeletons *)cmd_alloc(
+        (set->n_tables + 1) * sizeof *set->of_tables);
     for (i = 0; i < data->n; i++) {
         train_group *g = &set->group[i];
         int have = group_encode(g, &data->group[i], set->skeleton, &nest,
                                 &set->refused);
         g->role = train_role(split, data, &data->group[i]);
-        if (!have || g->n < TRAIN_LEAST)
-            continue;
-        set->n_role[g->role]++;
-        if (g->role == TRAIN_ON) {
-            set->pick[set->n_pick++] = i;
-            set->rows += g->n;
-        }
+        if (have)
+            role_count(set, i);
+    }
+    for (i = 0; i < set->n_tables && st == CMD_OK; i++) {
+        train_group *g = &set->group[data->n + i];
+        st = table_encode(g, &tables->table[i], &set->of_tables[i],
+                          &set->refused);
+        g->role = table_role(split, &tables->table[i]);
+        if (st == CMD_OK)
+            role_count(set, data->n + i);
     }
     free(nest_mem);
-    if (set->n_pick == 0)
-        return cmd_fail(CMD_USAGE, "train: no layer with at least %d measured "
-                        "settings is left to train on", TRAIN_LEAST);
-    return CMD_OK;
+    if (st == CMD_OK && set->n_pick == 0)
+        st = cmd_fail(CMD_USAGE, "train: no layer with at least %d measured "
+                      "settings is left to train on", TRAIN_LEAST);
+    return st;
 }
 
 void train_set_close(train_set *set)
@@ -194,6 +256,9 @@ void train_set_close(train_set *set)
     }
     for (i = 0; i < HOST_ALGORITHMS; i++)
         free(set->skeleton_mem[i]);
+    for (i = 0; i < set->n_tables; i++)
+        replay_skeletons_close(&set->of_tables[i]);
+    free(set->of_tables);
     free(set->group);
     free(set->pick);
     memset(set, 0, sizeof *set);

@@ -32,7 +32,7 @@ typedef struct train_split {
 } train_split;
 
 typedef struct train_group {
-    const data_group *data;
+    const data_group *data;      /* NULL: a table of another origin */
     metatune_encode_graph *graph; /* (n) */
     const metatune_encode_graph **ptr; /* (n + TRAIN_CAP) scratch */
     double *y, *time_s;          /* (n) */
@@ -52,14 +52,19 @@ typedef struct train_set {
     /* the graphs point into these */
     metatune_encode_skeleton skeleton[HOST_ALGORITHMS];
     void *skeleton_mem[HOST_ALGORITHMS];
+    struct replay_skeletons *of_tables; /* (n of them) or NULL */
+    size_t n_tables;
 } train_set;
 
 /* A group's role by the split. */
 int train_role(const train_split *split, const data_set *data,
                const data_group *group);
 
-/* data outlives the set. CMD_OK, or CMD_USAGE after one line. */
+/* data and tables (may be NULL; with loop nests; all trained on, unless their
+   names are held out) outlive the set. CMD_OK, or CMD_USAGE after one line. */
+struct replay_tables;
 int train_set_open(train_set *set, const data_set *data,
+                   const struct replay_tables *tables,
                    const train_split *split);
 void train_set_close(train_set *set);
 
