@@ -211,14 +211,14 @@ FAKE_FN int fake_write(void *user, const char *bytes, size_t n)
     return 0;
 }
 
-static void fake_init(fake *f, int32_t size)
+FAKE_FN void fake_init(fake *f, int32_t size)
 {
     memset(f, 0, sizeof *f);
     f->m = f->n = f->k = size;
     metatune_encode_rng_init(&f->rng, 7, 7);
 }
 
-static metatune_problem fake_problem(fake *f)
+FAKE_FN metatune_problem fake_problem(fake *f)
 {
     metatune_problem p;
     memset(&p, 0, sizeof p);

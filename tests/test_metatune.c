@@ -5,8 +5,12 @@
 #include "../metatune.h"
 #include "fake.h"
 
-static const int strategies[] = {METATUNE_STRATEGY_MODEL,
-                                 METATUNE_STRATEGY_RANDOM};
+static const int strategies[] = {
+    METATUNE_STRATEGY_MODEL, METATUNE_STRATEGY_RANDOM,
+    METATUNE_STRATEGY_GENETIC, METATUNE_STRATEGY_ANNEAL,
+    METATUNE_STRATEGY_GRID
+};
+enum { STRATEGIES = sizeof strategies / sizeof strategies[0] };
 
 static metatune_config small_config(uint64_t seed, int strategy)
 {
@@ -146,7 +150,7 @@ static void test_space_sizes(void)
     /* knob 0 with n values, the others with one: sizes around the batch */
     static const uint32_t sizes[] = {1, 2, 3, 6, 7};
     size_t s, i;
-    for (s = 0; s < 2; s++)
+    for (s = 0; s < STRATEGIES; s++)
         for (i = 0; i < 5; i++) {
             fake f;
             fake_tuner ft;
@@ -174,7 +178,7 @@ static void test_space_sizes(void)
 static void test_space_empty_and_sparse(void)
 {
     size_t s;
-    for (s = 0; s < 2; s++) {
+    for (s = 0; s < STRATEGIES; s++) {
         int (*const predicates[3])(fake *, const int64_t *) = {
             accept_none, accept_first, accept_last};
         int i;
@@ -213,7 +217,7 @@ static void test_space_huge(void)
         k[i].labels = NULL;
         k[i].n_values = 16;
     }
-    for (s = 1; s < 2; s++) {
+    for (s = 1; s < STRATEGIES; s++) {
         fake f;
         fake_tuner ft;
         metatune_problem p;
@@ -247,7 +251,7 @@ static void test_space_huge(void)
 static void test_order_inside_batch(void)
 {
     size_t s;
-    for (s = 0; s < 2; s++) {
+    for (s = 0; s < STRATEGIES; s++) {
         fake f[2];
         fake_tuner ft[2];
         uint64_t hash[2][64];
@@ -435,7 +439,7 @@ static metatune_status fail_half(fake *f, const metatune_trial *t)
 static void test_all_fail(void)
 {
     size_t s;
-    for (s = 0; s < 2; s++) {
+    for (s = 0; s < STRATEGIES; s++) {
         fake f;
         fake_tuner ft;
         metatune_problem p;
@@ -522,7 +526,7 @@ static void test_patience(void)
 static void test_some_fail(void)
 {
     size_t s;
-    for (s = 0; s < 2; s++) {
+    for (s = 0; s < STRATEGIES; s++) {
         fake f;
         fake_tuner ft;
         metatune_problem p;
@@ -639,7 +643,7 @@ static metatune_status split_measure(void *user,
 static void test_compile_split(void)
 {
     size_t s;
-    for (s = 0; s < 2; s++) {
+    for (s = 0; s < STRATEGIES; s++) {
         fake f;
         fake_tuner ft;
         metatune_problem p;
@@ -703,7 +707,7 @@ static void test_budgets(void)
 {
     uint32_t trials, batch;
     size_t s;
-    for (s = 0; s < 2; s++)
+    for (s = 0; s < STRATEGIES; s++)
         for (trials = 1; trials <= 10; trials++)
             for (batch = 1; batch <= 8; batch += 3) {
                 fake f;
@@ -991,7 +995,7 @@ static void test_repair(void)
     metatune_repair_fn const repairs[] = {NULL, repair_nothing,
                                           repair_foreign, repair_tiles};
     size_t s, r;
-    for (s = 0; s < 2; s++) {
+    for (s = 0; s < STRATEGIES; s++) {
         int calls[4];
         for (r = 0; r < 4; r++) {
             fake f;
@@ -1031,7 +1035,7 @@ static void test_repair_sparse(void)
     k[4].n_values = k[5].n_values = 256;
     many[0] = 1;
     many[1] = 0;
-    for (s = 0; s < 2; s++) {
+    for (s = 0; s < STRATEGIES - 1; s++) { /* a grid is not bent */
         fake f;
         fake_tuner ft;
         metatune_problem p;
@@ -1230,7 +1234,7 @@ static void test_repair_in_vain(void)
     metatune_knob k[SUM_KNOBS];
     size_t s, r;
     sum_space(k);
-    for (s = 0; s < 2; s++) {
+    for (s = 0; s < STRATEGIES; s++) {
         static fake f[4];
         for (r = 0; r < 4; r++) {
             fake_tuner ft;
@@ -1269,7 +1273,7 @@ static void test_repair_collapses(void)
     uint16_t digits[FAKE_KNOBS];
     size_t s, sparse;
     metatune_space_digits(fake_knobs, FAKE_KNOBS, work, digits);
-    for (s = 0; s < 2; s++)
+    for (s = 0; s < STRATEGIES; s++)
         for (sparse = 0; sparse < 2; sparse++) {
             fake f;
             fake_tuner ft;
@@ -1306,7 +1310,7 @@ static void test_nothing_found(void)
     size_t s, i;
     sum_space(k);
     metatune_space_digits(fake_knobs, FAKE_KNOBS, last, digits);
-    for (s = 0; s < 2; s++)
+    for (s = 0; s < STRATEGIES; s++)
         for (i = 0; i < 3; i++) {
             fake f;
             fake_tuner ft;
@@ -1479,7 +1483,7 @@ static void test_capacities(void)
 static void test_resume(void)
 {
     size_t s;
-    for (s = 0; s < 2; s++) {
+    for (s = 0; s < STRATEGIES; s++) {
         fake whole;
         fake_tuner ft;
         metatune_problem p;
@@ -1549,7 +1553,7 @@ static void test_resume(void)
 static void test_resume_exhausted(void)
 {
     size_t s;
-    for (s = 0; s < 2; s++) {
+    for (s = 0; s < STRATEGIES; s++) {
         fake whole;
         fake_tuner ft;
         metatune_problem p;
