@@ -68,12 +68,12 @@ TARGET_OBJ := $(TARGET_SRC:%.c=build/obj/%.o)
 CORE_TESTS := $(patsubst tests/%.c,build/%,$(wildcard tests/test_encode.c \
                 tests/test_gnn.c tests/test_metatune.c tests/test_records.c \
                 tests/test_tiny.c tests/test_lookup.c \
-                tests/test_strategy.c))
+                tests/test_strategy.c tests/test_maml.c))
 ifneq ($(wildcard tests/test_gnn.c),)
 CORE_TESTS += build/test_gnn_double
 endif
 ifneq ($(wildcard tests/test_metatune.c),)
-CORE_TESTS += build/test_metatune_double
+CORE_TESTS += build/test_metatune_double build/test_maml_double
 endif
 ifneq ($(wildcard tests/test_encode.c),)
 CORE_TESTS += build/test_encode_double

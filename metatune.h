@@ -55,6 +55,8 @@
      [H]  Harrison, Sharma, Pavone: Meta-Learning Priors for Efficient Online
           Bayesian Regression (ALPaCA), arXiv 1807.08912: a linear head whose
           Gaussian prior is meta-trained through its posterior
+     [F]  Finn, Abbeel, Levine: Model-agnostic meta-learning, ICML 2017; ANIL:
+          Raghu et al., ICLR 2020; learned rates: Li et al., Meta-SGD, 2017
 */
 #ifndef METATUNE_H
 #define METATUNE_H
@@ -252,6 +254,89 @@ metatune_train_evaluate(metatune_trainer *trainer,
                         const metatune_encode_graph *const *graphs,
                         const double *y, size_t n_support, size_t n_query,
                         double *mu, double *var, double *loss);
+
+/* ---- MAML: the weights themselves adapt [F], as in MetaTune mode [M]
+
+     theta_0 = theta,  g_k = dL_S/dtheta (theta_k)      support, k < steps
+     theta_{k+1} = theta_k - alpha g_k                   alpha a window's rate
+     episode loss L_Q(theta_K),                          query
+   and its exact gradient by going back over the steps, with v = dL_Q/dtheta
+   at theta_K at first:
+     dalpha_w -= sum over w of v g_k,    v -= H_S(theta_k) (alpha v)
+   H by metatune_gnn_hessian_product. L is the mean over points of a loss of
+   mu = phi . out; the head's log_lambda and log_s2 take no part. */
+
+typedef enum metatune_maml_loss {
+    METATUNE_MAML_SMOOTH_L1 = 0, /* [M] */
+    METATUNE_MAML_SQUARED = 1
+} metatune_maml_loss;
+
+#define METATUNE_MAML_WINDOWS 21 /* of a gnn, at most */
+
+/* {0} is MetaTune's: one step of 2e-3, second order, smooth L1. */
+typedef struct metatune_maml_config {
+    metatune_gnn_config gnn;     /* train is set by the trainer */
+    int32_t cap_points;          /* of support and of query; 0 = 64 */
+    int32_t steps;               /* K, 1..16; 0 = 1; -1 = none: joint
+                                    training */
+    double rate;                 /* inner; 0 = 2e-3; < 0: 0, nothing moves */
+    int32_t loss;                /* metatune_maml_loss */
+    int32_t first_order;         /* 1: H is left out (FOMAML) */
+    int32_t head_only;           /* 1: inner steps move `out` alone (ANIL) */
+    int32_t learn_rates;         /* 1: a rate a window, trained as well */
+    double weight_decay;         /* as metatune_train_config */
+    double clip;
+} metatune_maml_config;
+
+typedef struct metatune_maml {
+    metatune_maml_config cfg;    /* defaults filled in */
+    metatune_gnn net;
+    metatune_gnn_tangent tangent;
+    metatune_gnn_adam adam, rate_adam;
+    metatune_real *params;       /* (n_params) trained in place */
+    metatune_real *grad;         /* (n_params) summed over episodes: with
+                                    several processes, zero it before each
+                                    episode, and add the episodes' gradients
+                                    up in one order everywhere */
+    size_t n_params;             /* of the model */
+    size_t n_gnn;                /* of the network, the first of them */
+    size_t n_windows, window[METATUNE_MAML_WINDOWS + 1]; /* offsets */
+    metatune_real *rates;        /* (n_windows) inner rates */
+    metatune_real *rate_grad;    /* (n_windows) summed over episodes */
+    uint32_t n_episodes;         /* in grad since the last step */
+    metatune_real *theta;        /* (steps + 1, n_gnn) */
+    metatune_real *inner;        /* (steps, n_gnn) g_k */
+    metatune_real *v, *av;       /* (n_gnn) */
+    metatune_real *phi, *dphi;   /* (cap_points, D) */
+    metatune_real *mu, *dmu, *ddmu, *y; /* (cap_points) */
+} metatune_maml;
+
+METATUNE_API size_t metatune_maml_memsize(const metatune_maml_config *cfg);
+/* params: a model's (metatune_model_param_count), or the network's alone
+   (metatune_gnn_param_count). */
+METATUNE_API metatune_status
+metatune_maml_init(metatune_maml *maml, const metatune_maml_config *cfg,
+                   metatune_real *params, size_t n_params, void *mem,
+                   size_t bytes);
+/* Adds the gradient of one episode's query loss to grad and rate_grad. The
+   first n_support graphs adapt, the next n_query are judged; each at most
+   cap_points; n_support 0 adapts nothing. loss may be NULL. */
+METATUNE_API metatune_status
+metatune_maml_episode(metatune_maml *maml,
+                      const metatune_encode_graph *const *graphs,
+                      const double *y, size_t n_support, size_t n_query,
+                      double *loss);
+/* Mean over episodes, clip, Adam; rates by Adam at a tenth of the rate, kept
+   positive; clears the gradients. NOT_FINITE as metatune_train_step. */
+METATUNE_API metatune_status metatune_maml_step(metatune_maml *maml,
+                                                double rate);
+/* Adapt to the support, then predict: mu (n_query) and loss, each may be NULL.
+   Nothing is trained. */
+METATUNE_API metatune_status
+metatune_maml_evaluate(metatune_maml *maml,
+                       const metatune_encode_graph *const *graphs,
+                       const double *y, size_t n_support, size_t n_query,
+                       double *mu, double *loss);
 
 /* Draw an episode from n measured points (speeds y): n_support indices, half
    uniform and half from the better half, then n_query: a third from the top
@@ -1408,6 +1493,7 @@ static void mti_gnn_to_words(const metatune_gnn_config *g, int32_t *w)
     w[7] = g->n_mlp;
     memcpy(w + 8, g->mlp, 4 * sizeof *w);
     w[12] = g->no_residual;
+    w[13] = g->no_propagation;
 }
 
 static void mti_gnn_from_words(metatune_gnn_config *g, const int32_t *w)
@@ -1423,6 +1509,7 @@ static void mti_gnn_from_words(metatune_gnn_config *g, const int32_t *w)
     g->n_mlp = w[7];
     memcpy(g->mlp, w + 8, 4 * sizeof *w);
     g->no_residual = w[12];
+    g->no_propagation = w[13];
 }
 
 METATUNE_API size_t metatune_blob_size(const metatune_model *model,
@@ -1901,6 +1988,377 @@ METATUNE_API metatune_status metatune_train_step(metatune_trainer *trainer,
             t->params[i] = -12;
     }
     memset(t->grad, 0, n * sizeof *t->grad);
+    return METATUNE_OK;
+}
+
+/* ---- MAML */
+
+typedef struct mti_maml_layout {
+    metatune_maml_config cfg;
+    size_t net, tangent, adam, rate_adam, grad, rates, rate_grad, theta, inner;
+    size_t v, av, phi, dphi, mu, dmu, ddmu, y, bytes;
+    size_t net_bytes, tangent_bytes, adam_bytes, rate_bytes;
+    size_t n_gnn, n_model, n_windows;
+    int32_t width;
+} mti_maml_layout;
+
+static metatune_status mti_maml_plan(const metatune_maml_config *cfg,
+                                     mti_maml_layout *l)
+{
+    metatune_maml_config *c;
+    metatune_status st;
+    size_t p, d, k;
+    if (!cfg)
+        return METATUNE_BAD_ARG;
+    memset(l, 0, sizeof *l);
+    l->cfg = *cfg;
+    c = &l->cfg;
+    if (!c->cap_points)
+        c->cap_points = 64;
+    if (!c->steps)
+        c->steps = 1;
+    if (c->steps == -1)
+        c->steps = 0;
+    if (!(c->rate < 0) && !(c->rate > 0))
+        c->rate = 2e-3;
+    if (c->rate < 0)
+        c->rate = 0;
+    if (c->cap_points < 1 || c->cap_points > 4096 || c->steps < 0 ||
+        c->steps > 16 || !(c->rate <= 100) || c->loss < 0 || c->loss > 1)
+        return METATUNE_BAD_CONFIG;
+    c->gnn.train = 1;
+    c->gnn.cap_batch = c->cap_points;
+    st = metatune_gnn_config_check(&c->gnn, NULL);
+    if (st)
+        return st;
+    l->n_gnn = metatune_gnn_param_count(&c->gnn);
+    l->n_model = metatune_model_param_count(&c->gnn);
+    l->n_windows = metatune_gnn_window_count(&c->gnn);
+    l->width = metatune_gnn_phi_width(&c->gnn);
+    if (l->n_windows > METATUNE_MAML_WINDOWS)
+        return METATUNE_BAD_CONFIG;
+    p = (size_t)c->cap_points;
+    d = (size_t)l->width;
+    k = (size_t)c->steps;
+    l->net_bytes = metatune_gnn_memsize(&c->gnn);
+    l->tangent_bytes = metatune_gnn_tangent_memsize(&c->gnn);
+    l->adam_bytes = metatune_gnn_adam_memsize(l->n_model);
+    l->rate_bytes = metatune_gnn_adam_memsize(l->n_windows);
+    if (!l->net_bytes || !l->tangent_bytes || !l->adam_bytes || !l->rate_bytes)
+        return METATUNE_BAD_CONFIG;
+#define MTI_BLOCK(name, count, size) \
+    l->name = mti_enc_block(&l->bytes, count, size)
+    MTI_BLOCK(net, l->net_bytes, 1);
+    MTI_BLOCK(tangent, l->tangent_bytes, 1);
+    MTI_BLOCK(adam, l->adam_bytes, 1);
+    MTI_BLOCK(rate_adam, l->rate_bytes, 1);
+    MTI_BLOCK(grad, l->n_model, sizeof(metatune_real));
+    MTI_BLOCK(rates, l->n_windows, sizeof(metatune_real));
+    MTI_BLOCK(rate_grad, l->n_windows, sizeof(metatune_real));
+    MTI_BLOCK(theta, (k + 1) * l->n_gnn, sizeof(metatune_real));
+    MTI_BLOCK(inner, k * l->n_gnn, sizeof(metatune_real));
+    MTI_BLOCK(v, l->n_gnn, sizeof(metatune_real));
+    MTI_BLOCK(av, l->n_gnn, sizeof(metatune_real));
+    MTI_BLOCK(phi, p * d, sizeof(metatune_real));
+    MTI_BLOCK(dphi, p * d, sizeof(metatune_real));
+    MTI_BLOCK(mu, p, sizeof(metatune_real));
+    MTI_BLOCK(dmu, p, sizeof(metatune_real));
+    MTI_BLOCK(ddmu, p, sizeof(metatune_real));
+    MTI_BLOCK(y, p, sizeof(metatune_real));
+#undef MTI_BLOCK
+    return l->bytes == SIZE_MAX ? METATUNE_OVERFLOW : METATUNE_OK;
+}
+
+METATUNE_API size_t metatune_maml_memsize(const metatune_maml_config *cfg)
+{
+    mti_maml_layout l;
+    return mti_maml_plan(cfg, &l) ? 0 : l.bytes;
+}
+
+METATUNE_API metatune_status
+metatune_maml_init(metatune_maml *maml, const metatune_maml_config *cfg,
+                   metatune_real *params, size_t n_params, void *mem,
+                   size_t bytes)
+{
+    metatune_maml *t = maml;
+    mti_maml_layout l;
+    char *base = (char *)mem;
+    size_t i;
+    metatune_status st = mti_maml_plan(cfg, &l);
+    if (st)
+        return st;
+    if (!t || !params || (n_params != l.n_model && n_params != l.n_gnn))
+        return METATUNE_BAD_ARG;
+    st = mti_enc_block_check(mem, bytes, l.bytes);
+    if (st)
+        return st;
+    memset(t, 0, sizeof *t);
+    memset(mem, 0, l.bytes);
+    t->cfg = l.cfg;
+    t->params = params;
+    t->n_params = n_params;
+    t->n_gnn = l.n_gnn;
+    t->n_windows = l.n_windows;
+#define MTI_PLACE(name) \
+    t->name = (metatune_real *)(void *)(base + l.name)
+    MTI_PLACE(grad);
+    MTI_PLACE(rates);
+    MTI_PLACE(rate_grad);
+    MTI_PLACE(theta);
+    MTI_PLACE(inner);
+    MTI_PLACE(v);
+    MTI_PLACE(av);
+    MTI_PLACE(phi);
+    MTI_PLACE(dphi);
+    MTI_PLACE(mu);
+    MTI_PLACE(dmu);
+    MTI_PLACE(ddmu);
+    MTI_PLACE(y);
+#undef MTI_PLACE
+    for (i = 0; i < t->n_windows; i++) {
+        metatune_gnn_window_info w;
+        (void)metatune_gnn_window(&l.cfg.gnn, i, &w);
+        t->window[i] = w.offset;
+        t->rates[i] = (metatune_real)(
+            l.cfg.head_only && i + 1 < t->n_windows ? 0 : l.cfg.rate);
+    }
+    t->window[t->n_windows] = l.n_gnn;
+    st = metatune_gnn_init(&t->net, &l.cfg.gnn, base + l.net, l.net_bytes);
+    if (!st)
+        st = metatune_gnn_tangent_init(&t->tangent, &l.cfg.gnn,
+                                       base + l.tangent, l.tangent_bytes);
+    if (!st)
+        st = metatune_gnn_adam_init(&t->adam, n_params, base + l.adam,
+                                    l.adam_bytes);
+    if (!st)
+        st = metatune_gnn_adam_init(&t->rate_adam, l.n_windows,
+                                    base + l.rate_adam, l.rate_bytes);
+    return st;
+}
+
+/* Loss at theta over n points, with l' and l''; phi stays for what follows. */
+static metatune_status mti_maml_loss(metatune_maml *t,
+                                     const metatune_real *theta,
+                                     const metatune_encode_graph *const *graphs,
+                                     const double *y, size_t n, double *loss)
+{
+    size_t i;
+    metatune_status st = metatune_gnn_forward(&t->net, theta, graphs, n,
+                                              t->phi);
+    if (st)
+        return st;
+    metatune_gnn_mean(&t->cfg.gnn, theta, t->phi, n, t->mu);
+    for (i = 0; i < n; i++)
+        t->y[i] = (metatune_real)y[i];
+    if (t->cfg.loss == METATUNE_MAML_SQUARED)
+        *loss = metatune_gnn_loss_squared(t->mu, t->y, NULL, n, t->dmu);
+    else
+        *loss = metatune_gnn_loss_smooth_l1(t->mu, t->y, NULL, n, t->dmu);
+    for (i = 0; i < n; i++) { /* r^2 / 2 has 1, |r| - 1/2 has none */
+        double r = (double)t->mu[i] - (double)t->y[i];
+        int square = t->cfg.loss == METATUNE_MAML_SQUARED || fabs(r) < 1;
+        t->ddmu[i] = (metatune_real)(square ? 1 / (double)n : 0);
+    }
+    return METATUNE_OK;
+}
+
+/* g (n_gnn) = its gradient, after mti_maml_loss with the same arguments. */
+static metatune_status mti_maml_grad(metatune_maml *t,
+                                     const metatune_real *theta,
+                                     const metatune_encode_graph *const *graphs,
+                                     size_t n, metatune_real *g)
+{
+    memset(g, 0, t->n_gnn * sizeof *g);
+    memset(t->dphi, 0, n * (size_t)metatune_gnn_phi_width(&t->cfg.gnn) *
+                           sizeof *t->dphi);
+    metatune_gnn_mean_backward(&t->cfg.gnn, theta, t->phi, n, t->dmu, t->dphi,
+                               g);
+    return metatune_gnn_backward(&t->net, theta, graphs, n, t->dphi, g);
+}
+
+/* out (n_gnn) = alpha * x, each window its own rate */
+static void mti_maml_scale(const metatune_maml *t, const metatune_real *x,
+                           metatune_real *out)
+{
+    size_t w, i;
+    for (w = 0; w < t->n_windows; w++)
+        for (i = t->window[w]; i < t->window[w + 1]; i++)
+            out[i] = t->rates[w] * x[i];
+}
+
+/* theta_0..theta_K and g_0..g_{K-1} */
+static metatune_status mti_maml_adapt(metatune_maml *t,
+                                      const metatune_encode_graph *const *graphs,
+                                      const double *y, size_t n_support)
+{
+    int32_t k;
+    size_t n = t->n_gnn, i;
+    memcpy(t->theta, t->params, n * sizeof *t->theta);
+    for (k = 0; k < t->cfg.steps; k++) {
+        metatune_real *theta = t->theta + (size_t)k * n, *next = theta + n;
+        metatune_real *g = t->inner + (size_t)k * n;
+        double loss;
+        metatune_status st;
+        if (!n_support) {
+            memcpy(next, theta, n * sizeof *next);
+            memset(g, 0, n * sizeof *g);
+            continue;
+        }
+        st = mti_maml_loss(t, theta, graphs, y, n_support, &loss);
+        if (!st)
+            st = mti_maml_grad(t, theta, graphs, n_support, g);
+        if (st)
+            return st;
+        mti_maml_scale(t, g, next);
+        for (i = 0; i < n; i++)
+            next[i] = theta[i] - next[i];
+    }
+    return METATUNE_OK;
+}
+
+static metatune_status mti_maml_check(const metatune_maml *t,
+                                      const metatune_encode_graph *const *graphs,
+                                      const double *y, size_t n_support,
+                                      size_t n_query)
+{
+    if (!t || !graphs || !y || !n_query)
+        return METATUNE_BAD_ARG;
+    if (n_support > (size_t)t->cfg.cap_points ||
+        n_query > (size_t)t->cfg.cap_points)
+        return METATUNE_CAPACITY;
+    return METATUNE_OK;
+}
+
+METATUNE_API metatune_status
+metatune_maml_evaluate(metatune_maml *maml,
+                       const metatune_encode_graph *const *graphs,
+                       const double *y, size_t n_support, size_t n_query,
+                       double *mu, double *loss)
+{
+    metatune_maml *t = maml;
+    double l = 0;
+    size_t i;
+    metatune_status st = mti_maml_check(t, graphs, y, n_support, n_query);
+    if (!st)
+        st = mti_maml_adapt(t, graphs, y, n_support);
+    if (!st)
+        st = mti_maml_loss(t, t->theta + (size_t)t->cfg.steps * t->n_gnn,
+                           graphs + n_support, y + n_support, n_query, &l);
+    if (st)
+        return st;
+    for (i = 0; mu && i < n_query; i++)
+        mu[i] = (double)t->mu[i];
+    if (loss)
+        *loss = l;
+    return METATUNE_OK;
+}
+
+METATUNE_API metatune_status
+metatune_maml_episode(metatune_maml *maml,
+                      const metatune_encode_graph *const *graphs,
+                      const double *y, size_t n_support, size_t n_query,
+                      double *loss)
+{
+    metatune_maml *t = maml;
+    const metatune_real *theta;
+    double l = 0;
+    size_t n, i, w;
+    int32_t k;
+    metatune_status st = mti_maml_check(t, graphs, y, n_support, n_query);
+    if (!st)
+        st = mti_maml_adapt(t, graphs, y, n_support);
+    if (st)
+        return st;
+    n = t->n_gnn;
+    theta = t->theta + (size_t)t->cfg.steps * n;
+    /* v = dL_Q / dtheta_K */
+    st = mti_maml_loss(t, theta, graphs + n_support, y + n_support, n_query,
+                       &l);
+    if (!st)
+        st = mti_maml_grad(t, theta, graphs + n_support, n_query, t->v);
+    for (k = t->cfg.steps; !st && n_support && k-- > 0;) {
+        const metatune_real *g = t->inner + (size_t)k * n;
+        double unused;
+        /* theta_{k+1} = theta_k - alpha g_k */
+        for (w = 0; w < t->n_windows; w++) {
+            double sum = 0;
+            for (i = t->window[w]; i < t->window[w + 1]; i++)
+                sum += (double)t->v[i] * (double)g[i];
+            t->rate_grad[w] -= (metatune_real)sum;
+        }
+        if (t->cfg.first_order)
+            continue;
+        /* v -= H (alpha v) */
+        theta -= n;
+        mti_maml_scale(t, t->v, t->av);
+        for (i = 0; i < n; i++)
+            t->av[i] = -t->av[i];
+        st = mti_maml_loss(t, theta, graphs, y, n_support, &unused);
+        if (!st)
+            st = metatune_gnn_hessian_product(&t->net, &t->tangent, theta,
+                                              graphs, n_support, t->phi,
+                                              t->dmu, t->ddmu, t->av, t->v);
+    }
+    if (st)
+        return st;
+    for (i = 0; i < n; i++)
+        t->grad[i] += t->v[i];
+    t->n_episodes++;
+    if (loss)
+        *loss = l;
+    return METATUNE_OK;
+}
+
+METATUNE_API metatune_status metatune_maml_step(metatune_maml *maml,
+                                                double rate)
+{
+    metatune_maml *t = maml;
+    size_t i, n;
+    double norm = 0, decay, clip;
+    if (!t || t->n_episodes == 0)
+        return METATUNE_BAD_ARG;
+    n = t->n_params;
+    for (i = 0; i < n; i++) {
+        t->grad[i] /= (metatune_real)t->n_episodes;
+        norm += (double)t->grad[i] * (double)t->grad[i];
+    }
+    for (i = 0; i < t->n_windows; i++) {
+        t->rate_grad[i] /= (metatune_real)t->n_episodes;
+        norm += (double)t->rate_grad[i] * (double)t->rate_grad[i];
+    }
+    t->n_episodes = 0;
+    if (!(norm - norm <= 0)) {
+        memset(t->grad, 0, n * sizeof *t->grad);
+        memset(t->rate_grad, 0, t->n_windows * sizeof *t->rate_grad);
+        return METATUNE_NOT_FINITE;
+    }
+    clip = t->cfg.clip;
+    decay = t->cfg.weight_decay;
+    if (clip >= 0)
+        (void)metatune_gnn_clip(t->grad, n, clip > 0 ? clip : 1);
+    if (decay >= 0) {
+        metatune_real keep =
+            (metatune_real)(1 - rate * (decay > 0 ? decay : 1e-4));
+        size_t trunk = t->window[t->n_windows - 1]; /* not `out` */
+        for (i = 0; i < trunk; i++)
+            t->params[i] *= keep;
+    }
+    (void)metatune_gnn_adam_step(&t->adam, t->params, t->grad, n, rate);
+    if (t->cfg.learn_rates) {
+        if (clip >= 0)
+            (void)metatune_gnn_clip(t->rate_grad, t->n_windows,
+                                    clip > 0 ? clip : 1);
+        (void)metatune_gnn_adam_step(&t->rate_adam, t->rates, t->rate_grad,
+                                     t->n_windows, rate / 10);
+        for (i = 0; i < t->n_windows; i++) {
+            if (t->cfg.head_only && i + 1 < t->n_windows)
+                t->rates[i] = 0;
+            else if (t->rates[i] < (metatune_real)1e-6)
+                t->rates[i] = (metatune_real)1e-6;
+        }
+    }
+    memset(t->grad, 0, n * sizeof *t->grad);
+    memset(t->rate_grad, 0, t->n_windows * sizeof *t->rate_grad);
     return METATUNE_OK;
 }
 

@@ -12,6 +12,7 @@
      [G-FORMULA]  what is computed
      [G-TYPES]    config, presets, windows
      [G-NET]      forward and backward
+     [G-HESSIAN]  Hessian-vector products
      [G-LOSS]     losses
      [G-OPT]      optimisers
      [G-IMPL]     implementation: dimensions, layout, kernels, network
@@ -77,6 +78,7 @@
      [A]  Kingma, Ba: Adam, ICLR 2015; Loshchilov, Hutter: Decoupled weight
           decay, ICLR 2019
      [H]  He et al.: Delving deep into rectifiers, ICCV 2015
+     [P]  Pearlmutter: Fast exact multiplication by the Hessian, 1994
 */
 #ifndef METATUNE_GNN_H
 #define METATUNE_GNN_H
@@ -111,8 +113,9 @@ typedef enum metatune_gnn_preset_id {
     METATUNE_GNN_LARGE = 2
 } metatune_gnn_preset_id;
 
-/* {0} is all defaults. The first eight fields, mlp and no_residual fix the
-   parameters' layout, the others only the work memory. */
+/* {0} is all defaults. The first eight fields, mlp, no_residual and
+   no_propagation fix what the parameters mean, the others only the work
+   memory. */
 typedef struct metatune_gnn_config {
     int32_t node_features;   /* F, the row length of graph->x; 0 = 28; 1..256 */
     int32_t global_features; /* G, first ones of global_row; 0 = 24; 1..24 */
@@ -136,7 +139,9 @@ typedef struct metatune_gnn_config {
     int32_t cap_edges;       /* directed edges between present nodes of one
                                 graph; 0 = 8 * cap_nodes; 1..65535 */
     int32_t type_embedding;  /* reserved, node-type embedding of [T]; 0 */
-    int32_t no_propagation;  /* reserved, MLP baseline of [T]; 0 */
+    int32_t no_propagation;  /* 1: nodes do not see their neighbours, the MLP
+                                baseline of [T]; conv must be GCN, whose layer
+                                is then z_v = W' h_v + b; 0: they do */
     int32_t reserved;        /* 0 */
 } metatune_gnn_config;
 
@@ -240,6 +245,42 @@ METATUNE_API metatune_status
 metatune_gnn_backward(metatune_gnn *net, const metatune_real *params,
                       const metatune_encode_graph *const *graphs, size_t n,
                       const metatune_real *dphi, metatune_real *grad);
+
+/* ====================================== [G-HESSIAN] Hessian-vector product */
+
+/* Work memory of the tangents, beside a training net's. Private. */
+typedef struct metatune_gnn_tangent {
+    size_t bytes;
+    metatune_real *h;            /* (n_layers,M,H) */
+    metatune_real *p, *dh, *dz;  /* (M,H) each */
+    metatune_real *u;            /* as net->u */
+    metatune_real *du, *dv;      /* (B, widest) each */
+    metatune_real *dphi, *tphi;  /* (B,D) each: adjoint and its tangent */
+} metatune_gnn_tangent;
+
+/* 0 when cfg is bad; cfg->train is taken as 1. */
+METATUNE_API size_t
+metatune_gnn_tangent_memsize(const metatune_gnn_config *cfg);
+METATUNE_API metatune_status
+metatune_gnn_tangent_init(metatune_gnn_tangent *tangent,
+                          const metatune_gnn_config *cfg, void *mem,
+                          size_t bytes);
+
+/* Of a loss l(mu) that is a sum over points of a function of each mu alone:
+   hv (param_count) += (d^2 l / d params^2) v, exactly, by the R-operator [P]
+   through forward and backward; `out` is among the parameters. dmu (n) and
+   ddmu (n) are l' and l'' at each point; net and phi (n,D) those of a training
+   forward of the same n graphs with the same params. Which relu is open and
+   which row is a maximum is held fixed, as derivatives do. v and hv (both
+   param_count) do not overlap. BAD_ARG without such a forward. */
+METATUNE_API metatune_status
+metatune_gnn_hessian_product(metatune_gnn *net, metatune_gnn_tangent *tangent,
+                             const metatune_real *params,
+                             const metatune_encode_graph *const *graphs,
+                             size_t n, const metatune_real *phi,
+                             const metatune_real *dmu,
+                             const metatune_real *ddmu,
+                             const metatune_real *v, metatune_real *hv);
 
 /* ===================================================== [G-LOSS] losses */
 
@@ -419,8 +460,9 @@ static metatune_status mti_gnn_resolve(const metatune_gnn_config *cfg,
         !mti_gnn_field(err, "train", c.train, 0, 1, "0 or 1") ||
         !mti_gnn_field(err, "type_embedding", c.type_embedding, 0, 0,
                        "0 (reserved)") ||
-        !mti_gnn_field(err, "no_propagation", c.no_propagation, 0, 0,
-                       "0 (reserved)") ||
+        !mti_gnn_field(err, "no_propagation", c.no_propagation, 0,
+                       c.conv == METATUNE_GNN_GCN,
+                       "0, or 1 with conv GCN") ||
         !mti_gnn_field(err, "reserved", c.reserved, 0, 0, "0"))
         return METATUNE_BAD_CONFIG;
     for (i = 0; i < METATUNE_GNN_MAX_MLP; i++) {
@@ -802,6 +844,7 @@ static metatune_status mti_gnn_load(metatune_gnn *net,
     const size_t f = (size_t)net->cfg.node_features;
     const size_t cap = (size_t)net->cfg.cap_edges;
     const int gcn = net->cfg.conv == METATUNE_GNN_GCN;
+    const int alone = net->cfg.no_propagation;
     uint16_t *const map = net->map, *const nbr = net->nbr;
     uint32_t *const first = net->first; /* at first, holds the row's slot */
     size_t slots = 0, edges = 0, rows = 0, at = 0, g;
@@ -832,6 +875,7 @@ static metatune_status mti_gnn_load(metatune_gnn *net,
             const size_t e1 = gr->row[first[base + r] + 1];
             size_t e = gr->row[first[base + r]], d;
             if (e > e1) return METATUNE_BAD_ARG;
+            if (alone) e = e1;
             first[base + r] = (uint32_t)at;
             if (gcn) nbr[at++] = (uint16_t)(base + r);
             d = at;
@@ -1051,9 +1095,11 @@ static void mti_gnn_mlp(metatune_gnn *net, const mti_gnn_dims *dm,
     }
 }
 
-/* du (n,*) of u0's pools back to grad and dh (M,H). */
-static void mti_gnn_readout_backward(metatune_gnn *net, const mti_gnn_dims *dm,
-                                     size_t n, const metatune_real *du)
+/* du (n,*) of u0's pools back to dh (M,H). */
+static void mti_gnn_readout_backward(const metatune_gnn *net,
+                                     const mti_gnn_dims *dm, size_t n,
+                                     const metatune_real *du,
+                                     metatune_real *dh)
 {
     const int pools = net->cfg.readout;
     const size_t w = dm->h, rw = dm->r * w;
@@ -1063,7 +1109,7 @@ static void mti_gnn_readout_backward(metatune_gnn *net, const mti_gnn_dims *dm,
         const size_t r0 = net->base[g], r1 = net->base[g + 1];
         const metatune_real mean = 1 / (metatune_real)(r1 - r0);
         const metatune_real *d = du + g * rw, *dmax = NULL;
-        metatune_real *const row = net->dh + r0 * w;
+        metatune_real *const row = dh + r0 * w;
 
         /* u = mean h, max h, scale * sum h, in this order */
         for (j = 0; j < w; j++) row[j] = 0;
@@ -1079,11 +1125,29 @@ static void mti_gnn_readout_backward(metatune_gnn *net, const mti_gnn_dims *dm,
             for (j = 0; j < w; j++)
                 row[j] += d[j] * (metatune_real)METATUNE_GNN_SUM_SCALE;
         for (i = r0 + 1; i < r1; i++)
-            memcpy(net->dh + i * w, row, w * sizeof *row);
+            memcpy(dh + i * w, row, w * sizeof *row);
         if (dmax)
             for (j = 0; j < w; j++)
-                net->dh[net->top[g * w + j] * w + j] += dmax[j];
+                dh[net->top[g * w + j] * w + j] += dmax[j];
     }
+}
+
+/* q (M,H) = what dz (M,H) sends to each row along the edges */
+static void mti_gnn_scatter(const metatune_gnn *net, size_t h,
+                            const metatune_real *dz, metatune_real *q)
+{
+    size_t i, j, e;
+    memset(q, 0, net->n_rows * h * sizeof *q);
+    for (i = 0; i < net->n_rows; i++) {
+        const metatune_real s = net->scale[i], *const d = dz + i * h;
+        for (e = net->first[i]; e < net->first[i + 1]; e++) {
+            metatune_real *const qe = q + net->nbr[e] * h;
+            for (j = 0; j < h; j++) qe[j] += s * d[j];
+        }
+    }
+    if (net->cfg.conv == METATUNE_GNN_GCN)
+        for (i = 0; i < net->n_rows; i++)
+            for (j = 0; j < h; j++) q[i * h + j] *= net->scale[i];
 }
 
 /* Through one layer: dh (M,H) of its output becomes that of its input. */
@@ -1100,25 +1164,14 @@ static void mti_gnn_layer_backward(metatune_gnn *net, const mti_gnn_dims *dm,
     const unsigned char *const mask = net->mask + layer * mh;
     metatune_real *const dh = net->dh, *const dz = net->dz;
     metatune_real *const q = net->p; /* gradient of the product p */
-    size_t i, j, e;
+    size_t i;
 
     /* h' = relu(z) + h */
     for (i = 0; i < rows * h; i++) dz[i] = mask[i] ? dh[i] : 0;
     /* z = b + ... */
     mti_gnn_colsum(dz, rows, h, grad + dm->bias[layer]);
-    /* z_v += scale_v * sum p_u */
-    memset(q, 0, rows * h * sizeof *q);
-    for (i = 0; i < rows; i++) {
-        const metatune_real s = net->scale[i], *const d = dz + i * h;
-        for (e = net->first[i]; e < net->first[i + 1]; e++) {
-            metatune_real *const qe = q + net->nbr[e] * h;
-            for (j = 0; j < h; j++) qe[j] += s * d[j];
-        }
-    }
-    /* GCN: p_u = scale_u * (h W)_u */
-    if (!split)
-        for (i = 0; i < rows; i++)
-            for (j = 0; j < h; j++) q[i * h + j] *= net->scale[i];
+    /* z_v += scale_v * sum p_u;  GCN: p_u = scale_u * (h W)_u */
+    mti_gnn_scatter(net, h, dz, q);
     /* p = h W_nbr */
     METATUNE_GEMM(1, 0, k, h, rows, in, k, q, h, 1, grad + dm->nbr[layer], h);
     /* z += h W_self */
@@ -1405,9 +1458,349 @@ metatune_gnn_backward(metatune_gnn *net, const metatune_real *params,
     if (!net->dz || n == 0 || n != net->n_graphs) return METATUNE_BAD_ARG;
     mti_gnn_dims_set(&dm, &net->cfg);
     du = mti_gnn_mlp_backward(net, &dm, params, n, dphi, grad);
-    mti_gnn_readout_backward(net, &dm, n, du);
+    mti_gnn_readout_backward(net, &dm, n, du, net->dh);
     for (l = dm.n_layers; l-- > 0;)
         mti_gnn_layer_backward(net, &dm, params, l, grad);
+    return METATUNE_OK;
+}
+
+/* ------------------------------------------------ Hessian-vector product
+   Each step stands under the line of forward or backward it differentiates;
+   t* is the tangent of *, v the direction. */
+
+/* h' = relu(b + h W_self + scale sum (h W_nbr)) + h */
+static void mti_gnn_layer_tangent(metatune_gnn *net, metatune_gnn_tangent *tan,
+                                  const mti_gnn_dims *dm,
+                                  const metatune_real *params,
+                                  const metatune_real *v, size_t layer)
+{
+    const size_t rows = net->n_rows, h = dm->h, mh = net->cap_slots * h;
+    const size_t k = layer ? h : dm->f;
+    const int split = net->cfg.conv == METATUNE_GNN_SPLIT;
+    const metatune_real *const in =
+        layer ? net->h + (layer - 1) * mh : net->x;
+    const metatune_real *const tin = layer ? tan->h + (layer - 1) * mh : NULL;
+    metatune_real *const out = tan->h + layer * mh;
+    const unsigned char *const mask = net->mask + layer * mh;
+    size_t i, j;
+
+    /* p = h W_nbr (features are constants: no tangent before layer 0) */
+    METATUNE_GEMM(0, 0, rows, h, k, in, k, v + dm->nbr[layer], h, 0, tan->p,
+                  h);
+    if (tin)
+        METATUNE_GEMM(0, 0, rows, h, k, tin, k, params + dm->nbr[layer], h, 1,
+                      tan->p, h);
+    if (!split)
+        for (i = 0; i < rows; i++)
+            for (j = 0; j < h; j++) tan->p[i * h + j] *= net->scale[i];
+    /* z = b + h W_self + scale sum p */
+    mti_gnn_fill(out, rows, h, v + dm->bias[layer]);
+    if (split) {
+        METATUNE_GEMM(0, 0, rows, h, k, in, k, v + dm->self[layer], h, 1, out,
+                      h);
+        if (tin)
+            METATUNE_GEMM(0, 0, rows, h, k, tin, k, params + dm->self[layer],
+                          h, 1, out, h);
+    }
+    for (i = 0; i < rows; i++) {
+        const size_t e = net->first[i];
+        mti_gnn_sum(net->nbr + e, net->first[i + 1] - e, tan->p, h,
+                    net->scale[i], out + i * h);
+    }
+    /* h' = relu(z) + h */
+    for (i = 0; i < rows * h; i++) out[i] = mask[i] ? out[i] : 0;
+    if (tin && !net->cfg.no_residual)
+        for (i = 0; i < rows * h; i++) out[i] += tin[i];
+}
+
+/* u0 = [pools of h, constants] */
+static void mti_gnn_readout_tangent(const metatune_gnn *net,
+                                    const mti_gnn_dims *dm, size_t n,
+                                    const metatune_real *th,
+                                    metatune_real *tu0)
+{
+    const int pools = net->cfg.readout;
+    const size_t w = dm->h;
+    size_t g, i, j;
+
+    for (g = 0; g < n; g++) {
+        const size_t r0 = net->base[g], r1 = net->base[g + 1];
+        const metatune_real mean = 1 / (metatune_real)(r1 - r0);
+        metatune_real *u = tu0 + g * dm->k0, *sum = NULL, *avg = NULL;
+        metatune_real *top = NULL;
+        memset(u, 0, dm->k0 * sizeof *u);
+        if (pools & METATUNE_GNN_MEAN) {
+            avg = u;
+            u += w;
+        }
+        if (pools & METATUNE_GNN_MAX) {
+            top = u;
+            u += w;
+        }
+        if (pools & METATUNE_GNN_SUM) sum = u;
+        for (i = r0; i < r1; i++)
+            for (j = 0; j < w; j++) {
+                if (avg) avg[j] += mean * th[i * w + j];
+                if (sum)
+                    sum[j] += (metatune_real)METATUNE_GNN_SUM_SCALE *
+                              th[i * w + j];
+            }
+        for (j = 0; top && j < w; j++)
+            top[j] = th[net->top[g * w + j] * w + j];
+    }
+}
+
+/* u' = relu(u W + b), phi = [u_last, 1] */
+static void mti_gnn_mlp_tangent(metatune_gnn *net, metatune_gnn_tangent *tan,
+                                const mti_gnn_dims *dm,
+                                const metatune_real *params,
+                                const metatune_real *v, size_t n)
+{
+    const size_t batch = (size_t)net->cfg.cap_batch;
+    size_t i, j, k = dm->k0, at = 0, next;
+
+    for (i = 0; i < dm->n_mlp; i++) {
+        const size_t w = dm->mlp[i];
+        metatune_real *out;
+        next = at + batch * k;
+        out = tan->u + next;
+        mti_gnn_fill(out, n, w, v + dm->mb[i]);
+        METATUNE_GEMM(0, 0, n, w, k, tan->u + at, k, params + dm->mw[i], w, 1,
+                      out, w);
+        METATUNE_GEMM(0, 0, n, w, k, net->u + at, k, v + dm->mw[i], w, 1, out,
+                      w);
+        for (j = 0; j < n * w; j++)
+            out[j] = net->u[next + j] > 0 ? out[j] : 0;
+        at = next;
+        k = w;
+    }
+    for (i = 0; i < n; i++) {
+        memcpy(tan->tphi + i * (k + 1), tan->u + at + i * k,
+               k * sizeof *tan->tphi);
+        tan->tphi[i * (k + 1) + k] = 0;
+    }
+}
+
+/* Adjoints du, tdu (n,*) of u back to those of the pools; hv of the mlp. */
+static void mti_gnn_mlp_hessian(metatune_gnn *net, metatune_gnn_tangent *tan,
+                                const mti_gnn_dims *dm,
+                                const metatune_real *params,
+                                const metatune_real *v, size_t n,
+                                metatune_real *hv, metatune_real **pools,
+                                metatune_real **tpools)
+{
+    const size_t batch = (size_t)net->cfg.cap_batch;
+    const size_t last = dm->mlp[dm->n_mlp - 1];
+    metatune_real *du = net->du, *dv = net->dv, *swap;
+    metatune_real *tdu = tan->du, *tdv = tan->dv;
+    size_t at = batch * dm->k0, i, j, k;
+
+    for (i = 0; i + 1 < dm->n_mlp; i++) at += batch * dm->mlp[i];
+    for (i = 0; i < n; i++)
+        for (j = 0; j < last; j++) {
+            du[i * last + j] = tan->dphi[i * (last + 1) + j];
+            tdu[i * last + j] = tan->tphi[i * (last + 1) + j];
+        }
+    for (i = dm->n_mlp; i-- > 0;) {
+        const size_t w = dm->mlp[i];
+        const metatune_real *const out = net->u + at;
+        /* du = relu'(u') du */
+        for (j = 0; j < n * w; j++)
+            if (!(out[j] > 0)) du[j] = tdu[j] = 0;
+        k = i ? dm->mlp[i - 1] : dm->k0;
+        at -= batch * k;
+        /* grad.b = sum du,  grad.W = u' du */
+        mti_gnn_colsum(tdu, n, w, hv + dm->mb[i]);
+        METATUNE_GEMM(1, 0, k, w, n, tan->u + at, k, du, w, 1,
+                      hv + dm->mw[i], w);
+        METATUNE_GEMM(1, 0, k, w, n, net->u + at, k, tdu, w, 1,
+                      hv + dm->mw[i], w);
+        if (i == 0) k = dm->r * dm->h;
+        /* du = du W' */
+        METATUNE_GEMM(0, 1, n, k, w, tdu, w, params + dm->mw[i], w, 0, tdv,
+                      k);
+        METATUNE_GEMM(0, 1, n, k, w, du, w, v + dm->mw[i], w, 1, tdv, k);
+        METATUNE_GEMM(0, 1, n, k, w, du, w, params + dm->mw[i], w, 0, dv, k);
+        swap = du;
+        du = dv;
+        dv = swap;
+        swap = tdu;
+        tdu = tdv;
+        tdv = swap;
+    }
+    *pools = du;
+    *tpools = tdu;
+}
+
+/* dh and its tangent through one layer; hv of its weights. */
+static void mti_gnn_layer_hessian(metatune_gnn *net, metatune_gnn_tangent *tan,
+                                  const mti_gnn_dims *dm,
+                                  const metatune_real *params,
+                                  const metatune_real *v, size_t layer,
+                                  metatune_real *hv)
+{
+    const size_t rows = net->n_rows, h = dm->h, mh = net->cap_slots * h;
+    const size_t k = layer ? h : dm->f;
+    const int split = net->cfg.conv == METATUNE_GNN_SPLIT;
+    const int residual = layer > 0 && !net->cfg.no_residual;
+    const metatune_real *const in =
+        layer ? net->h + (layer - 1) * mh : net->x;
+    const metatune_real *const tin = layer ? tan->h + (layer - 1) * mh : NULL;
+    const unsigned char *const mask = net->mask + layer * mh;
+    size_t i;
+
+    /* dz = relu' dh */
+    for (i = 0; i < rows * h; i++) {
+        net->dz[i] = mask[i] ? net->dh[i] : 0;
+        tan->dz[i] = mask[i] ? tan->dh[i] : 0;
+    }
+    /* grad.b = sum dz,  q = scatter dz */
+    mti_gnn_colsum(tan->dz, rows, h, hv + dm->bias[layer]);
+    mti_gnn_scatter(net, h, net->dz, net->p);
+    mti_gnn_scatter(net, h, tan->dz, tan->p);
+    /* grad.W_nbr = h' q,  grad.W_self = h' dz */
+    METATUNE_GEMM(1, 0, k, h, rows, in, k, tan->p, h, 1, hv + dm->nbr[layer],
+                  h);
+    if (tin)
+        METATUNE_GEMM(1, 0, k, h, rows, tin, k, net->p, h, 1,
+                      hv + dm->nbr[layer], h);
+    if (split) {
+        METATUNE_GEMM(1, 0, k, h, rows, in, k, tan->dz, h, 1,
+                      hv + dm->self[layer], h);
+        if (tin)
+            METATUNE_GEMM(1, 0, k, h, rows, tin, k, net->dz, h, 1,
+                          hv + dm->self[layer], h);
+    }
+    if (layer == 0) return;
+    /* dh = q W_nbr' + dz W_self' + dh */
+    METATUNE_GEMM(0, 1, rows, k, h, tan->p, h, params + dm->nbr[layer], h,
+                  residual, tan->dh, k);
+    METATUNE_GEMM(0, 1, rows, k, h, net->p, h, v + dm->nbr[layer], h, 1,
+                  tan->dh, k);
+    METATUNE_GEMM(0, 1, rows, k, h, net->p, h, params + dm->nbr[layer], h,
+                  residual, net->dh, k);
+    if (split) {
+        METATUNE_GEMM(0, 1, rows, k, h, tan->dz, h, params + dm->self[layer],
+                      h, 1, tan->dh, k);
+        METATUNE_GEMM(0, 1, rows, k, h, net->dz, h, v + dm->self[layer], h, 1,
+                      tan->dh, k);
+        METATUNE_GEMM(0, 1, rows, k, h, net->dz, h, params + dm->self[layer],
+                      h, 1, net->dh, k);
+    }
+}
+
+static size_t mti_gnn_tangent_layout(metatune_gnn_tangent *tan,
+                                     const metatune_gnn_config *c, void *mem)
+{
+    const size_t rs = sizeof(metatune_real);
+    size_t slots = (size_t)c->cap_batch * (size_t)c->cap_nodes, at = 0;
+    size_t batch = (size_t)c->cap_batch, i, wide, mh, off[9];
+    unsigned char *const b = (unsigned char *)mem;
+    mti_gnn_dims dm;
+
+    mti_gnn_dims_set(&dm, c);
+    mh = mti_gnn_mul(slots, dm.h);
+    for (i = 0, wide = dm.k0; i < dm.n_mlp; i++) wide += dm.mlp[i];
+    off[0] = mti_gnn_take(&at, mti_gnn_mul(mh, dm.n_layers), rs);
+    for (i = 1; i < 4; i++) off[i] = mti_gnn_take(&at, mh, rs);
+    off[4] = mti_gnn_take(&at, mti_gnn_mul(batch, wide), rs);
+    for (i = 5; i < 7; i++)
+        off[i] = mti_gnn_take(&at, mti_gnn_mul(batch, dm.max_u), rs);
+    for (i = 7; i < 9; i++)
+        off[i] = mti_gnn_take(&at, mti_gnn_mul(batch, dm.width), rs);
+    if (at == (size_t)-1) return 0;
+    if (tan) {
+        tan->bytes = at;
+        tan->h = (metatune_real *)(void *)(b + off[0]);
+        tan->p = (metatune_real *)(void *)(b + off[1]);
+        tan->dh = (metatune_real *)(void *)(b + off[2]);
+        tan->dz = (metatune_real *)(void *)(b + off[3]);
+        tan->u = (metatune_real *)(void *)(b + off[4]);
+        tan->du = (metatune_real *)(void *)(b + off[5]);
+        tan->dv = (metatune_real *)(void *)(b + off[6]);
+        tan->dphi = (metatune_real *)(void *)(b + off[7]);
+        tan->tphi = (metatune_real *)(void *)(b + off[8]);
+    }
+    return at;
+}
+
+METATUNE_API size_t
+metatune_gnn_tangent_memsize(const metatune_gnn_config *cfg)
+{
+    metatune_gnn_config c;
+    if (cfg) c = *cfg;
+    else memset(&c, 0, sizeof c);
+    c.train = 1;
+    if (mti_gnn_resolve(&c, &c, NULL) != METATUNE_OK) return 0;
+    return mti_gnn_tangent_layout(NULL, &c, NULL);
+}
+
+METATUNE_API metatune_status
+metatune_gnn_tangent_init(metatune_gnn_tangent *tangent,
+                          const metatune_gnn_config *cfg, void *mem,
+                          size_t bytes)
+{
+    metatune_gnn_config c;
+    size_t need = metatune_gnn_tangent_memsize(cfg);
+    if (!tangent || !mem) return METATUNE_BAD_ARG;
+    if (!need) return METATUNE_BAD_CONFIG;
+    if (!mti_gnn_aligned(mem)) return METATUNE_BAD_ARG;
+    if (bytes < need) return METATUNE_NO_MEMORY;
+    if (cfg) c = *cfg;
+    else memset(&c, 0, sizeof c);
+    c.train = 1;
+    (void)mti_gnn_resolve(&c, &c, NULL);
+    memset(tangent, 0, sizeof *tangent);
+    (void)mti_gnn_tangent_layout(tangent, &c, mem);
+    return METATUNE_OK;
+}
+
+METATUNE_API metatune_status
+metatune_gnn_hessian_product(metatune_gnn *net, metatune_gnn_tangent *tangent,
+                             const metatune_real *params,
+                             const metatune_encode_graph *const *graphs,
+                             size_t n, const metatune_real *phi,
+                             const metatune_real *dmu,
+                             const metatune_real *ddmu,
+                             const metatune_real *v, metatune_real *hv)
+{
+    metatune_gnn_tangent *const tan = tangent;
+    metatune_real *pools, *tpools;
+    mti_gnn_dims dm;
+    size_t l, i, j, d;
+
+    if (!net || !tan || !tan->h || !params || !graphs || !phi || !dmu ||
+        !ddmu || !v || !hv)
+        return METATUNE_BAD_ARG;
+    if (!net->dz || n == 0 || n != net->n_graphs) return METATUNE_BAD_ARG;
+    mti_gnn_dims_set(&dm, &net->cfg);
+    d = dm.width;
+    for (l = 0; l < dm.n_layers; l++)
+        mti_gnn_layer_tangent(net, tan, &dm, params, v, l);
+    mti_gnn_readout_tangent(net, &dm, n,
+                            tan->h + (dm.n_layers - 1) * net->cap_slots *
+                                         dm.h, tan->u);
+    mti_gnn_mlp_tangent(net, tan, &dm, params, v, n);
+    for (i = 0; i < n; i++) {
+        const metatune_real *const p = phi + i * d;
+        metatune_real *const tp = tan->tphi + i * d;
+        metatune_real tmu = 0, tdmu;
+        /* mu = phi . out,  dmu = l'(mu) */
+        for (j = 0; j < d; j++)
+            tmu += tp[j] * params[dm.out + j] + p[j] * v[dm.out + j];
+        tdmu = ddmu[i] * tmu;
+        /* grad.out = dmu phi,  dphi = dmu out */
+        for (j = 0; j < d; j++) {
+            hv[dm.out + j] += tdmu * p[j] + dmu[i] * tp[j];
+            tan->dphi[i * d + j] = dmu[i] * params[dm.out + j];
+            tp[j] = tdmu * params[dm.out + j] + dmu[i] * v[dm.out + j];
+        }
+    }
+    mti_gnn_mlp_hessian(net, tan, &dm, params, v, n, hv, &pools, &tpools);
+    mti_gnn_readout_backward(net, &dm, n, pools, net->dh);
+    mti_gnn_readout_backward(net, &dm, n, tpools, tan->dh);
+    for (l = dm.n_layers; l-- > 0;)
+        mti_gnn_layer_hessian(net, tan, &dm, params, v, l, hv);
     return METATUNE_OK;
 }
 
