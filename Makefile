@@ -15,6 +15,10 @@
 #                        tunes again; NETS="resnet18" CONV_TRIALS=64)
 #   make bench-conv-threads   the gain by a second thread, against oneDNN's
 #   make bench-conv-deep      64 trials against 1,000 on eight layers
+#   make collect         measure by a plan, for hours, resumable
+#   make train-folds     priors without each network family and vector width
+#   make bench-learning  the contest on held-out layers and platforms
+#                        (SHORT=1 for a quick look)
 #   make bench-lookup    speed of lookup tables
 #   make bench-records   speed of record logs
 #   make examples        build and run the teaching path, examples/01 to 07
@@ -216,6 +220,26 @@ prior: build/metatune
 	    --seed 1 --out build/prior/host.txt --resume
 	@$(MAKE) pretrain PRIOR_DATA=build/prior/host.txt
 
+# measurements by the plan (hours, resumable), and the priors of the held-out
+# folds that the contest replays
+PLAN ?= tools/data/plan.txt
+collect: build/metatune
+	@COLLECT_FLAGS='$(COLLECT_FLAGS)' sh tools/collect.sh $(PLAN)
+
+TRAIN_DATA ?= $(wildcard tools/data/train_*.txt)
+FOLDS ?= tools/data/folds
+train-folds: build/metatune
+	@STEPS='$(FOLD_STEPS)' SEEDS='$(FOLD_SEEDS)' \
+	    sh tools/train_folds.sh $(FOLDS) $(TRAIN_DATA)
+
+build/bench_learning/bench_learning: tools/bench/bench_learning.c $(HEADERS)
+	@mkdir -p $(@D)
+	$(CC) -std=gnu99 -O2 $(CPPFLAGS) $(WARN) -DMETATUNE_ENCODE_IMPLEMENTATION \
+	    -o $@ $< $(LDFLAGS) $(LIBS)
+
+bench-learning: build/metatune build/bench_learning/bench_learning
+	@SHORT='$(SHORT)' FOLDS='$(FOLDS)' sh tools/bench/bench_learning.sh
+
 # headers only: nothing to link but libm
 VERSION := $(shell sed -n 's/^.define METATUNE_VERSION_[A-Z]* *//p' \
              metatune_encode.h | paste -s -d. -)
@@ -261,6 +285,7 @@ clean:
 FORCE:
 .PHONY: all tune test test-core test-tools strict bench-core pretrain prior \
         install uninstall bench-conv bench-conv-threads bench-conv-deep \
-        examples bench-lookup bench-records clean FORCE
+        examples bench-lookup bench-records collect train-folds \
+        bench-learning clean FORCE
 
 -include $(wildcard build/*.d build/examples/*.d) $(TOOL_OBJ:.o=.d)

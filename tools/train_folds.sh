@@ -1,49 +1,74 @@
 #!/bin/sh
 # train_folds.sh - the priors of the held-out folds, for bench-learning
 #
-#   sh tools/train_folds.sh OUT FILE...
+#   sh tools/train_folds.sh OUT FILE...       FILEs of `metatune collect`
 #
 # For each network family a prior that has seen none of its layers, nor any of
-# the same shape (OUT/FAMILY.blob: unseen layers, known platform); and for each
+# the same shape (OUT/FAMILY.blob: unseen layers, known platform); for each
 # family and vector width one that has seen neither (OUT/FAMILY_wN.blob: unseen
-# platform). A blob that is there is kept: a run that was cut goes on.
-# STEPS, SEEDS and FLAGS change the training.
+# platform); the same again trained jointly, for fine-tuning (.._joint.blob).
+# With ../shared/data there, one for each of AutoTVM's spaces, without its
+# layer, and from AVX-512 to AVX2. A blob that is there is kept: a run that was
+# cut goes on. STEPS, SEEDS, THREADS, FLAGS change the training.
 set -eu
 if [ $# -lt 2 ]; then
-    sed -n '4,5s/^# *//p' "$0" >&2
+    sed -n '4s/^# *//p' "$0" >&2
     exit 2
 fi
 out=$1
 shift
 metatune=${METATUNE:-build/metatune}
 families=${FAMILIES:-tools/data/layers/families.txt}
-widths=${WIDTHS:-"any 16 8 4"}
+tables=${METATUNE_SHARED:-../shared}/data/tables
+steps=${STEPS:-6000}
+seeds=${SEEDS:-1}
 mkdir -p "$out"
-n=0
-all=0
-for w in $widths; do
-    all=$((all + $(grep -c '^[a-z]' "$families")))
+
+one() { # NAME ARGUMENTS...: a training
+    blob=$out/$1.blob
+    shift
+    if [ -s "$blob" ]; then
+        echo "$blob is there" >&2
+        return
+    fi
+    echo "$blob" >&2
+    # shellcheck disable=SC2086
+    "$metatune" train "$@" --steps "$steps" --seeds "$seeds" --seed 0 \
+        --out "$blob.new" --quiet ${THREADS:+--threads $THREADS} ${FLAGS:-} \
+        < /dev/null
+    mv "$blob.new" "$blob"
+}
+for width in any 16 8 4; do
+    for method in head joint; do
+        while read -r family nets; do
+            case $family in '' | '#'*) continue ;; esac
+            name=$family
+            [ "$width" = any ] || name=${name}_w$width
+            [ "$method" = head ] || name=${name}_$method
+            flags="--method $method"
+            for net in $nets; do
+                flags="$flags --holdout $net"
+            done
+            [ "$width" = any ] ||
+                flags="$flags --holdout-target lanes=$width"
+            # shellcheck disable=SC2086
+            one "$name" "$@" $flags
+        done < "$families"
+    done
 done
-for w in $widths; do
-    while read -r family nets; do
-        case $family in '' | '#'*) continue ;; esac
-        n=$((n + 1))
-        blob=$out/$family.blob
-        [ "$w" = any ] || blob=$out/${family}_w$w.blob
-        if [ -s "$blob" ]; then
-            echo "[$n/$all] $blob is there" >&2
+[ -d "$tables" ] || exit 0
+steps=${TABLE_STEPS:-2000}
+for table in "$tables"/autotvm_conv2d__*.csv; do
+    t=$(basename "$table" .csv)
+    from=
+    for s in "$tables"/autotvm_conv2d__*.csv; do
+        b=$(basename "$s" .csv)
+        [ "$b" = "$t" ] && continue
+        # the layer itself teaches only the step to AVX2
+        [ "${b%_avx*}" = "${t%_avx*}" ] && [ "${t##*_}" = avx512 ] &&
             continue
-        fi
-        echo "[$n/$all] $blob" >&2
-        flags=
-        for net in $nets; do
-            flags="$flags --holdout $net"
-        done
-        [ "$w" = any ] || flags="$flags --holdout-target lanes=$w"
-        # shellcheck disable=SC2086
-        "$metatune" train "$@" $flags --steps "${STEPS:-20000}" \
-            --seeds "${SEEDS:-3}" --seed 0 --out "$blob.new" ${FLAGS:-} \
-            > "$blob.txt" < /dev/null
-        mv "$blob.new" "$blob"
-    done < "$families"
+        from="$from $s"
+    done
+    # shellcheck disable=SC2086
+    one "$t" $from
 done
