@@ -27,6 +27,11 @@ static int32_t loop(metatune_encode_nest *nest, int32_t parent, int32_t axis,
                                                 trip, kind, slot);
 }
 
+static int32_t parts(int32_t n, int32_t size)
+{
+    return (n + size - 1) / size;
+}
+
 static void dim_set(metatune_encode_dim *dim, int32_t block, double stride,
                     double stride_block)
 {
@@ -76,13 +81,16 @@ static metatune_status nest_fill(metatune_encode_nest *nest,
     all[1] = w;
     all[2] = out;
     layout_set(nest, c, oh, ow, t);
-    p = loop(nest, -1, METATUNE_CONV_K, t->oc, c->k / t->oc, SERIAL, S_K1);
-    p = loop(nest, p, METATUNE_CONV_Y, t->oh, oh / t->oh, SERIAL, S_Y1);
-    p = loop(nest, p, METATUNE_CONV_X, t->ow, ow / t->ow, SERIAL, S_X1);
+    /* a factor that does not divide leaves a guarded tail */
+    p = loop(nest, -1, METATUNE_CONV_K, t->oc, parts(c->k, t->oc), SERIAL,
+             S_K1);
+    p = loop(nest, p, METATUNE_CONV_Y, t->oh, parts(oh, t->oh), SERIAL, S_Y1);
+    p = loop(nest, p, METATUNE_CONV_X, t->ow, parts(ow, t->ow), SERIAL, S_X1);
     e = loop(nest, p, METATUNE_CONV_Y, 1, t->oh, SERIAL, S_YE);
     e = loop(nest, e, METATUNE_CONV_X, 1, t->ow, UNROLL, S_XE);
     e = loop(nest, e, METATUNE_CONV_K, 1, t->oc, VECTOR, S_KE);
-    p = loop(nest, p, METATUNE_CONV_C, t->ic, c->c / t->ic, SERIAL, S_C1);
+    p = loop(nest, p, METATUNE_CONV_C, t->ic, parts(c->c, t->ic), SERIAL,
+             S_C1);
     if (template_id == AUTOTVM_NCHWC) {
         p = loop(nest, p, METATUNE_CONV_R, 1, c->r, SERIAL, S_R);
         p = loop(nest, p, METATUNE_CONV_S, 1, c->s,
@@ -113,7 +121,7 @@ metatune_status replay_autotvm_describe(const replay_autotvm *t,
     s.oh = t->template_id == AUTOTVM_1X1 ? (int32_t)values[t->tile_oh] : 1;
     s.unroll = t->template_id == AUTOTVM_NCHWC && values[t->unroll_kw] != 0;
     if (s.ic < 1 || s.oc < 1 || s.ow < 1 || s.oh < 1 ||
-        t->conv.c % s.ic || t->conv.k % s.oc || t->ow % s.ow || t->oh % s.oh)
+        s.ic > t->conv.c || s.oc > t->conv.k || s.ow > t->ow || s.oh > t->oh)
         return METATUNE_CONSTRAINT;
     metatune_encode_nest_clear(nest);
     return nest_fill(nest, &t->conv, t->oh, t->ow, t->template_id, &s);
