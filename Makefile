@@ -72,7 +72,8 @@ TARGET_OBJ := $(TARGET_SRC:%.c=build/obj/%.o)
 CORE_TESTS := $(patsubst tests/%.c,build/%,$(wildcard tests/test_encode.c \
                 tests/test_gnn.c tests/test_metatune.c tests/test_records.c \
                 tests/test_tiny.c tests/test_lookup.c \
-                tests/test_strategy.c tests/test_maml.c))
+                tests/test_strategy.c tests/test_schedule.c \
+                tests/test_maml.c))
 ifneq ($(wildcard tests/test_gnn.c),)
 CORE_TESTS += build/test_gnn_double
 endif

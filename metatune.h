@@ -150,6 +150,11 @@ METATUNE_API void metatune_head_predict(const metatune_head *head,
    (y - phi'm) / (1 - h), h = phi'A^-1 phi / s2. */
 METATUNE_API double metatune_head_loo(const metatune_head *head,
                                       const metatune_real *phi, double y);
+/* The same residual, and in *var the variance that a head without that point
+   gives a measurement of it: v / (1 - h) + s2 = s2 / (1 - h). */
+METATUNE_API double metatune_head_leave(const metatune_head *head,
+                                        const metatune_real *phi, double y,
+                                        double *var);
 
 /* ============================================ [M-MODEL] model and blob */
 
@@ -632,6 +637,54 @@ METATUNE_API metatune_status metatune_quarantine(metatune_tuner *tuner,
    end. Returns the end reason (BUDGET, EXHAUSTED... are the normal ones), or
    a refusal. */
 METATUNE_API metatune_status metatune_tune(metatune_tuner *tuner);
+/* The same loop for one batch, e.g. of a task that a schedule names: OK while
+   there may be more, else the end reason, whose record metatune_tune writes. */
+METATUNE_API metatune_status metatune_tune_batch(metatune_tuner *tuner);
+
+/* Several tasks, one budget of explore trials. Each task has a first batch, in
+   their order; then every batch goes where the weighted value should fall
+   most:
+     gain = weight (size b / (n + b) + drop / 2)
+   n trials told, b a batch: b / (n + b) is the chance that one of the next b
+   beats all n before if trials were exchangeable; size is what the model
+   expects below the best value (without a model a tenth of it, at least one
+   in a hundred); drop is what the task's last batch brought. n grows with what
+   a task is given, so none waits for ever. A task without a valid result
+   counts as one of mean weighted value; one that has ended is passed over.
+   Ties go to the first. Deterministic: a function of the results. */
+typedef struct metatune_schedule_task {
+    metatune_tuner *tuner;       /* the caller's; its config.trials is the most
+                                    that this task may be given */
+    double weight;               /* > 0: how often the kernel runs, e.g. how
+                                    many layers of the network it stands for */
+    double before, gain;         /* set by the schedule */
+} metatune_schedule_task;
+
+typedef struct metatune_schedule {
+    metatune_schedule_task *tasks; /* (n_tasks) the caller's */
+    uint32_t n_tasks, trials;
+    uint32_t last;               /* given a batch last */
+} metatune_schedule;
+
+/* OK or BAD_ARG: weights that are not positive, units that differ. */
+METATUNE_API metatune_status
+metatune_schedule_init(metatune_schedule *schedule,
+                       metatune_schedule_task *tasks, uint32_t n_tasks,
+                       uint32_t trials, metatune_error *error);
+/* Explore trials told by all. */
+METATUNE_API uint32_t
+metatune_schedule_used(const metatune_schedule *schedule);
+/* For ask/tell: the task whose tuner is to be asked for its next batch, which
+   is told whole before this is called again. OK; BUDGET; EXHAUSTED when every
+   task has ended or had its trials. Afterwards _close, then ask each tuner to
+   its end: what is left are confirm trials. */
+METATUNE_API metatune_status
+metatune_schedule_next(metatune_schedule *schedule, uint32_t *task);
+METATUNE_API void metatune_schedule_close(metatune_schedule *schedule);
+/* The loop over the tuners' callbacks, the confirm trials of each at the end.
+   BUDGET, EXHAUSTED, or CANCELLED / IO, which stop all of them. */
+METATUNE_API metatune_status
+metatune_schedule_tune(metatune_schedule *schedule);
 
 /* Ticks between two readings of a counter of `bits` (1..64) that wraps. */
 METATUNE_API uint64_t metatune_ticks_delta(uint64_t start, uint64_t end,
@@ -891,6 +944,18 @@ metatune_lookup_explain(const metatune_lookup_table *table,
 METATUNE_API const char *
 metatune_lookup_label(const metatune_lookup_table *table, uint32_t knob,
                       int64_t value);
+
+/* An archive: what did best on tasks like this one, as problem.seeds wants it.
+   Rows in the order in which find would take them (same kernel size first,
+   then distance, then the earlier), each setting once, knobs matched by name
+   and labels by text. Rows with a value that a knob lacks are passed over; the
+   table's target does not matter: seeds are guesses to be measured. seeds
+   (cap, n_knobs); returns how many were written. O(cap n_rows). */
+METATUNE_API uint32_t
+metatune_archive_seeds(const metatune_lookup_table *table,
+                       const metatune_encode_conv2d *conv,
+                       const metatune_knob *knobs, uint32_t n_knobs,
+                       int64_t *seeds, uint32_t cap);
 #endif /* METATUNE_NO_LOOKUP */
 
 /* ------------------------------------------------- the tuner's inside
@@ -919,6 +984,7 @@ typedef struct metatune_candidate {
     double key;                  /* what the pool is ordered by */
     double s0;                   /* -log2 t0 */
     double mu, v;
+    double risk;                 /* octaves taken off: its knobs' failures */
     int32_t taken, fitted;
 } metatune_candidate;
 
@@ -988,8 +1054,13 @@ struct metatune_tuner {
     int32_t phase;               /* METATUNE_EXPLORE or METATUNE_CONFIRM */
     metatune_status end;
     uint32_t n_told, n_valid, fails_in_a_row, since_best;
+    uint32_t idle;               /* rounds of the loop that measured none */
     double best_value;           /* over explore results */
     double expected_gain, tau, prior_scale, y_offset;
+    double expected_best;        /* predicted value of the best of what was
+                                    left at the last batch; 0 = unknown */
+    double spread2;              /* variances are this many times the head's:
+                                    leave-one-out says so */
     double start_s, think_s;
     metatune_summary sum;
 };
@@ -1312,13 +1383,24 @@ METATUNE_API void metatune_head_predict(const metatune_head *head,
         *mu = mean;
 }
 
+METATUNE_API double metatune_head_leave(const metatune_head *head,
+                                        const metatune_real *phi, double y,
+                                        double *var)
+{
+    double mu, v, keep;
+    metatune_head_predict(head, phi, &mu, &v);
+    keep = 1 - v / head->s2;
+    if (!(keep > 1e-6))
+        keep = 1e-6;
+    *var = head->s2 / keep;
+    return (y - mu) / keep;
+}
+
 METATUNE_API double metatune_head_loo(const metatune_head *head,
                                       const metatune_real *phi, double y)
 {
-    double mu, v, h;
-    metatune_head_predict(head, phi, &mu, &v);
-    h = v / head->s2;
-    return (y - mu) / (h < 0.999999 ? 1 - h : 1e-6);
+    double var;
+    return metatune_head_leave(head, phi, y, &var);
 }
 
 /* ------------------------------------------------------------- [M-MODEL] */
@@ -4467,6 +4549,93 @@ metatune_lookup_label(const metatune_lookup_table *table, uint32_t knob,
                ? k->labels[value] : NULL;
 }
 
+/* A row's setting in the knobs of another space; 0 when it has no place. */
+static int mti_archive_values(const metatune_lookup_table *t,
+                              const int64_t *from,
+                              const metatune_knob *knobs, uint32_t n_knobs,
+                              int64_t *to)
+{
+    uint32_t k, j, i;
+    for (k = 0; k < n_knobs; k++) {
+        const metatune_knob *b = &knobs[k];
+        const char *label;
+        for (j = 0; j < t->n_knobs; j++)
+            if (strcmp(t->knobs[j].name, b->name) == 0)
+                break;
+        if (j == t->n_knobs)
+            return 0;
+        label = metatune_lookup_label(t, j, from[j]);
+        if (!label != !b->labels)
+            return 0;
+        for (i = 0; i < b->n_values; i++)
+            if (label ? strcmp(b->labels[i], label) == 0
+                      : b->values[i] == from[j])
+                break;
+        if (i == b->n_values)
+            return 0;
+        to[k] = b->values[i];
+    }
+    return 1;
+}
+
+METATUNE_API uint32_t
+metatune_archive_seeds(const metatune_lookup_table *table,
+                       const metatune_encode_conv2d *conv,
+                       const metatune_knob *knobs, uint32_t n_knobs,
+                       int64_t *seeds, uint32_t cap)
+{
+    const metatune_lookup_table *t = table;
+    mti_look_asked q;
+    uint32_t n = 0, i, last_at = 0;
+    int last_tier = -1;
+    int64_t last = -1;
+    if (!t || !conv || !knobs || !seeds || !t->knobs ||
+        (t->n_rows && !t->rows) || metatune_encode_conv2d_check(conv, NULL) ||
+        metatune_space_check(knobs, n_knobs, NULL))
+        return 0;
+    mti_look_ask(&q, conv);
+    while (n < cap) {
+        uint32_t at = t->n_rows;
+        int best_tier = 2;
+        int64_t best = INT64_MAX;
+        for (i = 0; i < t->n_rows; i++) { /* the next after the last */
+            const metatune_lookup_row *row = &t->rows[i];
+            int64_t d;
+            int tier;
+            if (!mti_look_usable(row))
+                continue;
+            tier = mti_look_tier(&q, &row->conv);
+            if (tier > best_tier || tier == 2)
+                continue;
+            d = mti_look_distance(&q, &row->conv, INT64_MAX);
+            if (tier < last_tier ||
+                (tier == last_tier &&
+                 (d < last || (d == last && i <= last_at))))
+                continue;
+            if (tier == best_tier && d >= best)
+                continue;
+            best_tier = tier;
+            best = d;
+            at = i;
+        }
+        if (at == t->n_rows)
+            break;
+        last_tier = best_tier;
+        last = best;
+        last_at = at;
+        if (!mti_archive_values(t, t->rows[at].values, knobs, n_knobs,
+                                seeds + (size_t)n * n_knobs))
+            continue;
+        for (i = 0; i < n; i++)
+            if (memcmp(seeds + (size_t)i * n_knobs,
+                       seeds + (size_t)n * n_knobs,
+                       n_knobs * sizeof *seeds) == 0)
+                break;
+        n += i == n;
+    }
+    return n;
+}
+
 static metatune_status mti_look_refuse(metatune_error *error,
                                        metatune_status status,
                                        const char *where, const char *want,
@@ -5445,24 +5614,39 @@ static double mti_point_y(const metatune_tuner *t, const metatune_point *p)
     return p->y - t->y_offset;
 }
 
-/* Kendall's tau between what leave-one-out predicts and what was measured,
-   on log2 of speed, over valid points. */
-static double mti_loo_tau(metatune_tuner *t)
+/* What leave-one-out says of the fit, over valid points. tau: Kendall's,
+   between predicted and measured log2 of speed. spread2: the head's noise is
+   the training tasks'; on this one it may be another, and a misfit of the
+   trunk is not in it at all. Squared leave-one-out z-scores, whose mean is 1
+   when the intervals are right, scale every variance, as the posterior of an
+   unknown noise (inverse gamma) would:
+     spread2 = (MTI_SPREAD_PRIOR + sum z^2) / (MTI_SPREAD_PRIOR + n),
+   z^2 = residual^2 / var of metatune_head_leave, each at most 100. */
+#define MTI_SPREAD_PRIOR 2.0
+
+static void mti_leave_one_out(metatune_tuner *t, uint32_t n_ok)
 {
     uint32_t i, j;
-    double agree = 0, pairs = 0;
+    double agree = 0, pairs = 0, sum = MTI_SPREAD_PRIOR, count = sum;
     /* the candidates' keys are free here: a scratch of cap_pool doubles */
     uint32_t n = t->n_points < t->cap_pool ? t->n_points : t->cap_pool;
     for (i = 0; i < n; i++) {
         const metatune_point *p = &t->point[i];
-        if (p->value > 0 && p->fitted)
-            t->pool[i].key =
-                mti_point_y(t, p) -
-                metatune_head_loo(&t->head,
-                                  t->point_phi + i * (size_t)t->width,
-                                  mti_point_y(t, p)) -
-                (p->y + log2(p->value)); /* y - log2 t0 = log2 speed */
+        double y = mti_point_y(t, p), residual, var, z2;
+        if (!(p->value > 0 && p->fitted))
+            continue;
+        residual = metatune_head_leave(
+            &t->head, t->point_phi + i * (size_t)t->width, y, &var);
+        z2 = residual * residual / var;
+        sum += z2 < 100 ? z2 : 100;
+        count++;
+        t->pool[i].key = y - residual -
+                         (p->y + log2(p->value)); /* - log2 t0: log2 speed */
     }
+    t->spread2 = sum / count;
+    t->tau = 0;
+    if (n_ok < 8)
+        return;
     for (i = 0; i < n; i++)
         for (j = 0; j < i; j++) {
             const metatune_point *a = &t->point[i], *b = &t->point[j];
@@ -5477,7 +5661,7 @@ static double mti_loo_tau(metatune_tuner *t)
                 agree--;
             pairs++;
         }
-    return pairs > 0 ? agree / pairs : 0;
+    t->tau = pairs > 0 ? agree / pairs : 0;
 }
 
 /* Rebuild the head from the prior and every point: RECIPE 4. A failure enters
@@ -5518,7 +5702,37 @@ static void mti_fit(metatune_tuner *t)
                               lowest - 2 - t->y_offset, 0.5);
     }
     metatune_head_solve(&t->head);
-    t->tau = n_ok >= 8 ? mti_loo_tau(t) : 0;
+    mti_leave_one_out(t, n_ok);
+}
+
+/* Octaves to take off a setting for the failures of its knobs' values: of a
+   value with f failures and s successes, p = (f + 2q) / (f + s + 2) shrinks
+   the failing share towards q, that of all points; the worst knob costs
+   log2((1 - q) / (1 - p)), what its chance of success falls by. A value not
+   tried yet costs nothing. */
+static double mti_risk(const metatune_tuner *t, const uint16_t *digits)
+{
+    uint32_t i, k, failed = 0;
+    double q, worst = 0;
+    for (i = 0; i < t->n_points; i++)
+        failed += t->point[i].value > 0 ? 0u : 1u;
+    if (!failed)
+        return 0;
+    q = failed / (t->n_points + 1.0);
+    for (k = 0; k < t->n_knobs; k++) {
+        double f = 0, s = 0, p;
+        for (i = 0; i < t->n_points; i++)
+            if (t->point_digits[(size_t)i * t->n_knobs + k] == digits[k]) {
+                if (t->point[i].value > 0)
+                    s++;
+                else
+                    f++;
+            }
+        p = (f + 2 * q) / (f + s + 2);
+        if (p > worst)
+            worst = p;
+    }
+    return worst > q ? log2((1 - q) / (1 - worst)) : 0;
 }
 
 static double mti_kappa(const metatune_tuner *t)
@@ -5530,7 +5744,7 @@ static double mti_kappa(const metatune_tuner *t)
 
 static double mti_score(const metatune_candidate *c, double kappa)
 {
-    return c->mu + c->s0 + kappa * sqrt(c->v > 0 ? c->v : 0);
+    return c->mu + c->s0 + kappa * sqrt(c->v > 0 ? c->v : 0) - c->risk;
 }
 
 /* Into the pool unless visited or already there; when full, in the place of
@@ -5591,6 +5805,7 @@ static void mti_pool_predict(metatune_tuner *t)
         if (!c->fitted)
             continue;
         metatune_head_predict(&t->head, t->pool_phi + i * w, &c->mu, &c->v);
+        c->risk = mti_risk(t, t->pool_digits + (size_t)i * t->n_knobs);
         c->key = mti_score(c, kappa);
     }
 }
@@ -5765,6 +5980,7 @@ static void mti_anneal(metatune_tuner *t, metatune_encode_rng *rng)
                 one.s0 = t->move_s0[i];
                 metatune_head_predict(&t->head, t->move_phi + i * w, &one.mu,
                                       &one.v);
+                one.risk = mti_risk(t, to);
                 score = mti_score(&one, kappa);
                 if (score < *now &&
                     metatune_encode_rng_unit(rng) >=
@@ -5780,6 +5996,7 @@ static void mti_anneal(metatune_tuner *t, metatune_encode_rng *rng)
                 t->pool[at].s0 = one.s0;
                 t->pool[at].mu = one.mu;
                 t->pool[at].v = one.v;
+                t->pool[at].risk = one.risk;
                 t->pool[at].fitted = 1;
                 memcpy(t->pool_phi + (size_t)at * w, t->move_phi + i * w,
                        w * sizeof *t->move_phi);
@@ -5814,7 +6031,7 @@ static void mti_slot_predict(metatune_tuner *t, metatune_slot *s,
 {
     s->predicted = 1;
     s->mean = exp2(-(c->mu + t->y_offset + c->s0));
-    s->sigma = sqrt((c->v > 0 ? c->v : 0) + t->head.s2);
+    s->sigma = sqrt(t->spread2 * ((c->v > 0 ? c->v : 0) + t->head.s2));
 }
 
 /* Pick the highest score; after each pick believe the model's mean there
@@ -5870,6 +6087,40 @@ static uint32_t mti_pick(metatune_tuner *t, uint32_t n)
     return picked;
 }
 
+#define MTI_GENETIC_PARENTS 16u
+#define MTI_GENETIC_TRIES 16u
+
+/* A new valid setting: a child of two of the best, or one in eight random. 0
+   with fewer than two to breed from, or when nothing is left. */
+static int mti_breed(metatune_tuner *t, metatune_encode_rng *rng,
+                     uint16_t *digits)
+{
+    uint32_t parents[MTI_GENETIC_PARENTS], n_parents = 0, k, pair, tries;
+    while (n_parents < MTI_GENETIC_PARENTS &&
+           (parents[n_parents] = mti_point_rank(t, n_parents)) < t->n_points)
+        n_parents++;
+    if (n_parents < 2)
+        return 0;
+    tries = metatune_encode_rng_below(rng, 8) == 0 ? MTI_GENETIC_TRIES : 0;
+    for (; tries < MTI_GENETIC_TRIES; tries++) {
+        const uint16_t *of[2];
+        for (pair = 0; pair < 2; pair++) { /* the better of two */
+            uint32_t a = (uint32_t)metatune_encode_rng_below(rng, n_parents);
+            uint32_t b = (uint32_t)metatune_encode_rng_below(rng, n_parents);
+            of[pair] = t->point_digits +
+                       (size_t)parents[a < b ? a : b] * t->n_knobs;
+        }
+        for (k = 0; k < t->n_knobs; k++)
+            digits[k] = metatune_encode_rng_below(rng, 10) == 0
+                            ? (uint16_t)metatune_encode_rng_below(
+                                  rng, t->problem.knobs[k].n_values)
+                            : of[metatune_encode_rng_next(rng) >> 63][k];
+        if (mti_settle(t, digits, NULL))
+            return 1;
+    }
+    return mti_sample(t, rng, digits);
+}
+
 /* Best score's mean against the best measured: what is still to be had. */
 static void mti_expect(metatune_tuner *t)
 {
@@ -5880,8 +6131,10 @@ static void mti_expect(metatune_tuner *t)
             t->pool[i].mu + t->pool[i].s0 > top)
             top = t->pool[i].mu + t->pool[i].s0;
     t->expected_gain = 0;
-    if (t->best_value > 0 && top > -1e29) {
-        double gain = t->best_value * exp2(top + t->y_offset);
+    t->expected_best = top > -1e29 && (t->n_valid || t->problem.model)
+                           ? exp2(-(top + t->y_offset)) : 0;
+    if (t->best_value > 0 && t->expected_best > 0) {
+        double gain = t->best_value / t->expected_best;
         t->expected_gain = gain > 1 ? gain : 1;
     }
 }
@@ -5891,16 +6144,19 @@ static void mti_propose_model(metatune_tuner *t, metatune_encode_rng *rng,
 {
     uint32_t random, refused = 0;
     uint16_t *d = t->move_digits;
+    int lost;
     mti_fit(t);
     /* a wrong prior is widened, then dropped (RECIPE 6) */
     if (t->n_told >= 16 && t->tau < 0.1 && t->prior_scale > 0.9) {
         t->prior_scale = 0.25;
         mti_fit(t);
     }
+    /* and where that did not help, half of the batch is bred */
+    lost = t->batch > 0 && t->n_told >= 24 && t->tau < 0.1;
     if (t->batch == 0)
         random = n / 4;
-    else if (t->n_told >= 24 && t->tau < 0.1)
-        random = n / 2;
+    else if (lost)
+        random = n - n / 2;
     else
         random = t->tau > 0.6 ? 0 : (n + 7) / 8;
     mti_draft(t, rng);
@@ -5910,7 +6166,8 @@ static void mti_propose_model(metatune_tuner *t, metatune_encode_rng *rng,
     if (t->n_slots + random < n) /* the default setting may have a place */
         (void)mti_pick(t, n - random - t->n_slots);
     mti_fit(t);
-    while (t->n_slots < n && refused < 256 && mti_sample(t, rng, d)) {
+    while (t->n_slots < n && refused < 256 &&
+           ((lost && mti_breed(t, rng, d)) || mti_sample(t, rng, d))) {
         /* random ones are predicted, too: records keep the model honest */
         metatune_slot *s;
         metatune_candidate c;
@@ -5948,44 +6205,11 @@ static void mti_propose_seeds(metatune_tuner *t, uint32_t n)
             (void)mti_slot_add(t, d, METATUNE_EXPLORE);
 }
 
-#define MTI_GENETIC_PARENTS 16u
-#define MTI_GENETIC_TRIES 16u
-
 static void mti_propose_genetic(metatune_tuner *t, metatune_encode_rng *rng,
                                 uint32_t n)
 {
-    uint32_t parents[MTI_GENETIC_PARENTS], n_parents = 0, k, pair, tries;
-    uint16_t *d = t->move_digits;
-    while (n_parents < MTI_GENETIC_PARENTS &&
-           (parents[n_parents] = mti_point_rank(t, n_parents)) < t->n_points)
-        n_parents++;
-    while (n_parents >= 2 && t->n_slots < n) {
-        int done = 0;
-        if (metatune_encode_rng_below(rng, 8) == 0)
-            tries = MTI_GENETIC_TRIES;
-        else
-            tries = 0;
-        for (; tries < MTI_GENETIC_TRIES && !done; tries++) {
-            const uint16_t *of[2];
-            for (pair = 0; pair < 2; pair++) { /* the better of two */
-                uint32_t a = (uint32_t)metatune_encode_rng_below(rng,
-                                                                 n_parents);
-                uint32_t b = (uint32_t)metatune_encode_rng_below(rng,
-                                                                 n_parents);
-                of[pair] = t->point_digits +
-                           (size_t)parents[a < b ? a : b] * t->n_knobs;
-            }
-            for (k = 0; k < t->n_knobs; k++)
-                d[k] = metatune_encode_rng_below(rng, 10) == 0
-                           ? (uint16_t)metatune_encode_rng_below(
-                                 rng, t->problem.knobs[k].n_values)
-                           : of[metatune_encode_rng_next(rng) >> 63][k];
-            done = mti_settle(t, d, NULL);
-        }
-        if (!done && !mti_sample(t, rng, d))
-            return;
-        (void)mti_slot_add(t, d, METATUNE_EXPLORE);
-    }
+    while (t->n_slots < n && mti_breed(t, rng, t->move_digits))
+        (void)mti_slot_add(t, t->move_digits, METATUNE_EXPLORE);
     mti_propose_random(t, rng, n); /* nothing to breed from yet */
 }
 
@@ -6205,6 +6429,21 @@ static void mti_slots_drop(metatune_tuner *t, int32_t from)
         keep++;
     }
     t->n_slots = keep;
+}
+
+/* Trials of the open batch that are not told. */
+static uint32_t mti_untold(const metatune_tuner *t)
+{
+    uint32_t i, n = 0;
+    for (i = 0; i < t->n_slots; i++)
+        n += t->slot[i].state != MTI_TOLD;
+    return n;
+}
+
+/* All explore trials that it may have are told. */
+static int mti_explore_spent(const metatune_tuner *t)
+{
+    return t->sum.trials >= t->total || t->sum.trials >= t->n_legal;
 }
 
 /* Why no further explore batch may be proposed; OK when one may. */
@@ -6732,6 +6971,20 @@ static int mti_recall(metatune_tuner *t, const metatune_trial *trial,
 }
 #endif
 
+/* Best explored value, 0 = none; the open batch counts, too. */
+static double mti_best_now(const metatune_tuner *t)
+{
+    double best = t->best_value;
+    uint32_t i;
+    for (i = 0; i < t->n_slots; i++) {
+        const metatune_slot *s = &t->slot[i];
+        if (s->state == MTI_TOLD && s->kind == METATUNE_EXPLORE &&
+            s->status == METATUNE_OK && (!(best > 0) || s->value < best))
+            best = s->value;
+    }
+    return best;
+}
+
 static int mti_progress(metatune_tuner *t, const metatune_slot *last,
                         const metatune_result *result)
 {
@@ -6744,14 +6997,7 @@ static int mti_progress(metatune_tuner *t, const metatune_slot *last,
     p.kind = last->kind;
     p.last = result->status;
     p.last_value = result->status == METATUNE_OK ? result->value : 0;
-    p.best_value = t->best_value;
-    for (i = 0; i < t->n_slots; i++) { /* the open batch counts, too */
-        const metatune_slot *s = &t->slot[i];
-        if (s->state == MTI_TOLD && s->kind == METATUNE_EXPLORE &&
-            s->status == METATUNE_OK &&
-            (!(p.best_value > 0) || s->value < p.best_value))
-            p.best_value = s->value;
-    }
+    p.best_value = mti_best_now(t);
     if (p.kind == METATUNE_EXPLORE) {
         p.done = t->sum.trials;
         p.total = t->total;
@@ -6823,96 +7069,267 @@ static size_t mti_chunk(const metatune_tuner *t)
                                           : t->cap_slots;
 }
 
+/* One ask and its answers; an end is left in t->end. */
+static void mti_round(metatune_tuner *t)
+{
+    const metatune_problem *p = &t->problem;
+    size_t n, i, m = 0, todo, told = 0;
+    int lost = 0;
+    metatune_status end = METATUNE_OK, st;
+    if (metatune_ask(t, t->trial, mti_chunk(t), &n))
+        return;
+    for (i = 0; i < n; i++) { /* what the log knows is not run again */
+#ifndef METATUNE_NO_RECORDS
+        metatune_result known;
+        if (mti_recall(t, &t->trial[i], &known)) {
+            st = mti_take(t, &t->trial[i], &known, 1);
+            end = end ? end : st;
+            told++;
+            continue;
+        }
+#endif
+        t->trial[m++] = t->trial[i];
+    }
+    n = m;
+    memset(t->result, 0, n * sizeof *t->result);
+    for (i = 0; i < n; i++)
+        t->result[i].status = METATUNE_NOT_RUN;
+    if (n && !end && p->compile) {
+        end = p->compile(p->user, p, t->trial, n, t->result);
+        for (i = 0, todo = 0; i < n; i++) { /* built ones to the front */
+            if (t->result[i].status != METATUNE_OK)
+                continue;
+            if (i != todo) {
+                metatune_trial trial = t->trial[i];
+                metatune_result result = t->result[i];
+                t->trial[i] = t->trial[todo];
+                t->result[i] = t->result[todo];
+                t->trial[todo] = trial;
+                t->result[todo] = result;
+            }
+            t->result[todo++].status = METATUNE_NOT_RUN;
+        }
+    } else {
+        todo = n;
+    }
+    if (todo && !end)
+        end = p->measure(p->user, p, t->trial, todo, t->result);
+    for (i = 0; i < n; i++) {
+        if ((uint32_t)t->result[i].status > METATUNE_NOT_RUN)
+            t->result[i].status = METATUNE_RUNTIME;
+        if (t->result[i].status == METATUNE_DEVICE_LOST) {
+            if (lost) /* it was gone before this one began */
+                t->result[i].status = METATUNE_NOT_RUN;
+            lost = 1;
+        }
+        told += t->result[i].status != METATUNE_NOT_RUN &&
+                t->result[i].status != METATUNE_CANCELLED;
+        if (t->result[i].status == METATUNE_CANCELLED && !end)
+            end = METATUNE_CANCELLED;
+        st = mti_take(t, &t->trial[i], &t->result[i], 0);
+        end = end ? end : st;
+    }
+    if (lost && !end) {
+        t->sum.resets++;
+        if (t->sum.resets > t->cfg.max_resets || !p->reset ||
+            p->reset(p->user))
+            end = METATUNE_DEVICE_LOST;
+    }
+    t->idle = told ? 0 : t->idle + 1;
+    if (t->idle == 8 && !end) /* the target measures nothing at all */
+        end = METATUNE_NOT_RUN;
+    if (end)
+        metatune_stop(t, end);
+}
+
+METATUNE_API metatune_status metatune_tune_batch(metatune_tuner *tuner)
+{
+    metatune_tuner *t = tuner;
+    if (!t || (!t->problem.measure && !t->cfg.no_trials))
+        return METATUNE_BAD_ARG;
+    if (!t->end)
+        mti_round(t);
+    while (!t->end && mti_untold(t))
+        mti_round(t);
+    return t->end;
+}
+
 METATUNE_API metatune_status metatune_tune(metatune_tuner *tuner)
 {
     metatune_tuner *t = tuner;
-    const metatune_problem *p;
-    uint32_t idle = 0;
-    metatune_status st = METATUNE_OK;
-    if (!t)
+    if (!t || (!t->problem.measure && !t->cfg.no_trials))
         return METATUNE_BAD_ARG;
-    p = &t->problem;
-    if (!p->measure && !t->cfg.no_trials)
-        return METATUNE_BAD_ARG;
-    while (!t->end) {
-        size_t n, i, m = 0, todo, told = 0;
-        int lost = 0;
-        metatune_status end = METATUNE_OK;
-        if (metatune_ask(t, t->trial, mti_chunk(t), &n))
-            break;
-        for (i = 0; i < n; i++) { /* what the log knows is not run again */
+    while (!t->end)
+        mti_round(t);
 #ifndef METATUNE_NO_RECORDS
-            metatune_result known;
-            if (mti_recall(t, &t->trial[i], &known)) {
-                st = mti_take(t, &t->trial[i], &known, 1);
-                end = end ? end : st;
-                told++;
-                continue;
-            }
-#endif
-            t->trial[m++] = t->trial[i];
-        }
-        n = m;
-        memset(t->result, 0, n * sizeof *t->result);
-        for (i = 0; i < n; i++)
-            t->result[i].status = METATUNE_NOT_RUN;
-        if (n && !end && p->compile) {
-            end = p->compile(p->user, p, t->trial, n, t->result);
-            for (i = 0, todo = 0; i < n; i++) { /* built ones to the front */
-                if (t->result[i].status != METATUNE_OK)
-                    continue;
-                if (i != todo) {
-                    metatune_trial trial = t->trial[i];
-                    metatune_result result = t->result[i];
-                    t->trial[i] = t->trial[todo];
-                    t->result[i] = t->result[todo];
-                    t->trial[todo] = trial;
-                    t->result[todo] = result;
-                }
-                t->result[todo++].status = METATUNE_NOT_RUN;
-            }
-        } else {
-            todo = n;
-        }
-        if (todo && !end)
-            end = p->measure(p->user, p, t->trial, todo, t->result);
-        for (i = 0; i < n; i++) {
-            if ((uint32_t)t->result[i].status > METATUNE_NOT_RUN)
-                t->result[i].status = METATUNE_RUNTIME;
-            if (t->result[i].status == METATUNE_DEVICE_LOST) {
-                if (lost) /* it was gone before this one began */
-                    t->result[i].status = METATUNE_NOT_RUN;
-                lost = 1;
-            }
-            told += t->result[i].status != METATUNE_NOT_RUN &&
-                    t->result[i].status != METATUNE_CANCELLED;
-            if (t->result[i].status == METATUNE_CANCELLED && !end)
-                end = METATUNE_CANCELLED;
-            st = mti_take(t, &t->trial[i], &t->result[i], 0);
-            end = end ? end : st;
-        }
-        if (lost && !end) {
-            t->sum.resets++;
-            if (t->sum.resets > t->cfg.max_resets || !p->reset ||
-                p->reset(p->user))
-                end = METATUNE_DEVICE_LOST;
-        }
-        idle = told ? 0 : idle + 1;
-        if (idle == 8 && !end) /* the target measures nothing at all */
-            end = METATUNE_NOT_RUN;
-        if (end)
-            metatune_stop(t, end);
-    }
-#ifndef METATUNE_NO_RECORDS
-    if (p->write && mti_record_end(t) && t->end != METATUNE_CANCELLED)
+    if (t->problem.write && mti_record_end(t) && t->end != METATUNE_CANCELLED)
         t->end = METATUNE_IO;
 #endif
     return t->end;
 }
 
+/* ----------------------------------------------------------- the schedule */
+
+METATUNE_API metatune_status
+metatune_schedule_init(metatune_schedule *schedule,
+                       metatune_schedule_task *tasks, uint32_t n_tasks,
+                       uint32_t trials, metatune_error *error)
+{
+    uint32_t i;
+    if (!schedule || !tasks || n_tasks < 1)
+        return mti_enc_refuse(error, METATUNE_BAD_ARG, "tasks",
+                              "a schedule and one task or more");
+    for (i = 0; i < n_tasks; i++) {
+        metatune_schedule_task *a = &tasks[i];
+        if (!a->tuner)
+            return mti_enc_refuse_int(error, METATUNE_BAD_ARG,
+                                      "tuner of task", (int64_t)i,
+                                      "not NULL");
+        if (!(a->weight > 0 && a->weight - a->weight <= 0))
+            return mti_enc_refuse_int(error, METATUNE_BAD_ARG,
+                                      "weight of task", (int64_t)i,
+                                      "a positive finite number");
+        if (a->tuner->problem.unit != tasks[0].tuner->problem.unit)
+            return mti_enc_refuse_int(error, METATUNE_BAD_ARG,
+                                      "unit of task", (int64_t)i,
+                                      "one unit for all");
+        a->before = a->gain = 0;
+    }
+    schedule->tasks = tasks;
+    schedule->n_tasks = n_tasks;
+    schedule->trials = trials;
+    schedule->last = n_tasks;
+    return METATUNE_OK;
+}
+
+METATUNE_API uint32_t metatune_schedule_used(const metatune_schedule *schedule)
+{
+    uint32_t i, used = 0;
+    for (i = 0; i < schedule->n_tasks; i++)
+        used += schedule->tasks[i].tuner->sum.trials;
+    return used;
+}
+
+/* Weighted drop that a task's next batch should bring; `usual` stands for the
+   weighted value of a task that has none yet. */
+static double mti_schedule_gain(const metatune_schedule_task *a, double usual)
+{
+    const metatune_tuner *t = a->tuner;
+    double best = mti_best_now(t), n = t->sum.trials, b = t->cfg.batch;
+    double size, drop = 0;
+    if (!(best > 0))
+        return usual * b / (n + b);
+    size = 0.1 * best;
+    if (t->expected_best > 0)
+        size = best > t->expected_best ? best - t->expected_best : 0;
+    if (size < 0.01 * best)
+        size = 0.01 * best; /* a model may be wrong */
+    if (a->before > best)
+        drop = a->before - best;
+    return a->weight * (b / (n + b) * size + 0.5 * drop);
+}
+
+METATUNE_API metatune_status
+metatune_schedule_next(metatune_schedule *schedule, uint32_t *task)
+{
+    metatune_schedule *s = schedule;
+    uint32_t i, pick, used, living = 0, valid = 0;
+    double usual = 0;
+    metatune_tuner *t;
+    if (!s || !task)
+        return METATUNE_BAD_ARG;
+    used = metatune_schedule_used(s);
+    pick = s->n_tasks;
+    for (i = 0; i < s->n_tasks; i++) {
+        const metatune_schedule_task *a = &s->tasks[i];
+        double best = mti_best_now(a->tuner);
+        if (best > 0) {
+            usual += a->weight * best;
+            valid++;
+        }
+        if (a->tuner->end || a->tuner->phase != METATUNE_EXPLORE ||
+            mti_explore_spent(a->tuner))
+            continue;
+        living++;
+        if (!a->tuner->sum.trials && pick == s->n_tasks)
+            pick = i; /* a first batch for each, in their order */
+    }
+    if (!living)
+        return METATUNE_EXHAUSTED;
+    if (used >= s->trials)
+        return METATUNE_BUDGET;
+    usual = valid ? usual / valid : 1;
+    for (i = 0; i < s->n_tasks; i++) {
+        metatune_schedule_task *a = &s->tasks[i];
+        a->gain = a->tuner->end || a->tuner->phase != METATUNE_EXPLORE ||
+                          mti_explore_spent(a->tuner)
+                      ? 0 : mti_schedule_gain(a, usual);
+    }
+    if (pick == s->n_tasks)
+        for (i = 0; i < s->n_tasks; i++)
+            if (s->tasks[i].gain > 0 &&
+                (pick == s->n_tasks ||
+                 s->tasks[i].gain > s->tasks[pick].gain))
+                pick = i;
+    if (pick == s->n_tasks) /* gains too small for a double */
+        return METATUNE_EXHAUSTED;
+    t = s->tasks[pick].tuner;
+    s->tasks[pick].before = mti_best_now(t);
+    if (t->total - t->sum.trials > s->trials - used)
+        t->total = t->cfg.trials = t->sum.trials + (s->trials - used);
+    s->last = pick;
+    *task = pick;
+    return METATUNE_OK;
+}
+
+METATUNE_API void metatune_schedule_close(metatune_schedule *schedule)
+{
+    uint32_t i;
+    for (i = 0; i < schedule->n_tasks; i++) {
+        metatune_tuner *t = schedule->tasks[i].tuner;
+        if (t->end || t->phase != METATUNE_EXPLORE ||
+            mti_explore_spent(t))
+            continue;
+        t->total = t->cfg.trials = t->sum.trials;
+        if (!t->total)
+            t->cfg.no_trials = 1;
+    }
+}
+
+METATUNE_API metatune_status
+metatune_schedule_tune(metatune_schedule *schedule)
+{
+    metatune_schedule *s = schedule;
+    metatune_status st, end = METATUNE_OK;
+    uint32_t i, at;
+    if (!s)
+        return METATUNE_BAD_ARG;
+    for (i = 0; i < s->n_tasks; i++)
+        if (!s->tasks[i].tuner->problem.measure)
+            return METATUNE_BAD_ARG;
+    while (!end && !(st = metatune_schedule_next(s, &at))) {
+        metatune_tuner *t = s->tasks[at].tuner;
+        (void)metatune_tune_batch(t);
+        if (t->end == METATUNE_CANCELLED || t->end == METATUNE_IO)
+            end = t->end; /* the user's word, or a full disk: for all */
+    }
+    metatune_schedule_close(s);
+    for (i = 0; i < s->n_tasks; i++) { /* confirm, write the end */
+        if (end)
+            metatune_stop(s->tasks[i].tuner, end);
+        st = metatune_tune(s->tasks[i].tuner);
+        if (!end && (st == METATUNE_CANCELLED || st == METATUNE_IO))
+            end = st;
+    }
+    return end ? end
+               : metatune_schedule_used(s) >= s->trials ? METATUNE_BUDGET
+                                                        : METATUNE_EXHAUSTED;
+}
+
 #undef MTI_READY
 #undef MTI_OPEN
 #undef MTI_TOLD
+#undef MTI_SPREAD_PRIOR
 #undef MTI_REJECT_TRIES
 #undef MTI_COUNT_STEPS
 #ifdef __cplusplus

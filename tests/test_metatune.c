@@ -1835,11 +1835,15 @@ static void test_head_against_dense(void)
                 if (k != 5)
                     metatune_head_add(&h, phi[k], y[k], k == 3 ? 0.5 : 1);
             metatune_head_solve(&h);
-            metatune_head_predict(&h, phi[5], &gm, NULL);
+            metatune_head_predict(&h, phi[5], &gm, &gv);
             metatune_head_add(&h, phi[5], y[5], 1);
             metatune_head_solve(&h);
             CHECK_NEAR(metatune_head_loo(&h, phi[5], y[5]), y[5] - gm,
                        tol * 10 * (1 + fabs(y[5] - gm)));
+            gv += s2; /* of a measurement */
+            CHECK_NEAR(metatune_head_leave(&h, phi[5], y[5], &v), y[5] - gm,
+                       tol * 10 * (1 + fabs(y[5] - gm)));
+            CHECK_NEAR(v, gv, tol * 10 * (1 + gv));
         }
     }
     CHECK_INT(metatune_head_memsize(0), 0);

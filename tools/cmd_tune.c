@@ -16,12 +16,14 @@
 #include "cmd_target.h"
 #include "cmd_util.h"
 #include "export_conv.h"
+#include "export_header.h"
 #include "ui.h"
 
 enum {
     TUNE_CHUNK = 2,              /* trials measured at once: two builds run in
                                     parallel, and a kill loses no more */
     TUNE_ALTERNATE = 3,          /* rounds of default, winner at the end */
+    TUNE_SEEDS = 8,              /* settings taken from an archive */
     TUNE_PEAK_EVERY = 8          /* trials between two looks at the peak */
 };
 
@@ -34,6 +36,9 @@ typedef struct tune_options {
     int32_t strategy;
     const char *strategy_name;
     const char *model, *log, *out;
+    char **archive;              /* (n_archive) logs of other tasks */
+    size_t n_archive;
+    int share;                   /* trials are those of all layers */
     int resume, quiet, json;
 } tune_options;
 
@@ -54,6 +59,7 @@ typedef struct tune_state {
     cmd_target *target;
     cmd_layer *layer;
     metatune_tuner *tuner;       /* of the layer; NULL before its search */
+    const metatune_schedule *schedule; /* of --share */
     ui u;
     int fd;                      /* log; -1 = none */
     char log[1024];
@@ -64,6 +70,7 @@ typedef struct tune_state {
     double expected_gain;        /* what the model expected at its last look */
     char stopped[HOST_ERROR_BYTES]; /* why the target could not go on */
     host_result results[TUNE_CHUNK];
+    export_table archive;        /* when n_archive is not 0 */
     const char *log_bytes;       /* what the log held at the start */
     size_t log_n;
 } tune_state;
@@ -181,7 +188,11 @@ static double tune_left(const tune_state *s, const metatune_progress *info)
     size_t more = s->options->tasks.n - s->index;
     if (info->kind == METATUNE_CONFIRM)
         left = 1;
-    if (left >= 0)
+    if (s->schedule) {
+        uint32_t used = metatune_schedule_used(s->schedule);
+        left = used ? (now - s->begin_s) / used *
+                          (s->schedule->trials - used) : -1;
+    } else if (left >= 0)
         left += (double)more * (now - s->layer_begin_s + left + 1);
     if (s->options->time_s > 0) {
         all = s->begin_s + s->options->time_s - now;
@@ -477,70 +488,95 @@ static int history_open(const tune_state *s, const metatune_problem *problem,
 
 /* CMD_OK also when nothing valid was found (the row says so); else a status
    after one line: nothing more can be tuned. */
-static int tune_layer(tune_state *s, const cmd_model *model, tune_row *row)
+/* A layer's search and what it needs. */
+typedef struct tune_job {
+    cmd_layer *layer;
+    tune_row *row;
+    size_t index;                /* 1.. */
+    double begin_s;
+    metatune_problem problem;
+    metatune_tuner *tuner;
+    metatune_history *history;
+    void *mem, *history_mem;
+    int64_t seeds[TUNE_SEEDS * HOST_KNOBS];
+} tune_job;
+
+/* What the callbacks look at is this layer's. */
+static void job_turn(tune_state *s, tune_job *job)
+{
+    s->index = job->index;
+    s->layer = job->layer;
+    s->tuner = job->tuner;
+    s->layer_begin_s = job->begin_s;
+    s->u.best = 0;
+    s->expected_gain = 0;
+}
+
+/* Naive loops, default setting, an open tuner. CMD_OK, or a status after one
+   line; job_free either way. */
+static int job_begin(tune_state *s, const cmd_model *model, tune_job *job)
 {
     const tune_options *o = s->options;
-    const cmd_task *task = &o->tasks.task[s->index - 1];
+    const cmd_task *task = &o->tasks.task[job->index - 1];
     cmd_layer *layer = (cmd_layer *)cmd_alloc(sizeof *layer);
-    metatune_problem problem;
+    metatune_problem *problem = &job->problem;
+    metatune_history *history;
     metatune_config cfg;
     metatune_error error;
-    metatune_tuner *tuner = NULL;
-    metatune_best best;
-    metatune_history *history = NULL;
-    void *mem = NULL, *history_mem = NULL;
-    double layer_begin = cmd_now(), share = 0, t;
+    tune_row *row = job->row;
+    double share, t;
     size_t bytes;
-    metatune_status end;
     int32_t k;
     int st, known;
 
+    job->layer = layer;
+    job->begin_s = cmd_now();
     st = cmd_layer_open(layer, s->target, task);
-    if (st != CMD_OK) {
-        free(layer);
+    if (st != CMD_OK)
         return st;
-    }
-    s->layer = layer;
-    s->u.best = 0;
-    s->expected_gain = 0;
-    s->layer_begin_s = layer_begin;
+    job_turn(s, job);
     row->begun = 1;
     row->gflop = layer->gflop;
     for (k = 0; k < HOST_KNOBS; k++)
         row->knobs[k] = layer->knobs[k].name;
 
-    memset(&problem, 0, sizeof problem);
-    problem.task = task->spec;
-    problem.target = s->target->key;
-    problem.unit = METATUNE_SECONDS;
-    problem.knobs = layer->knobs;
-    problem.n_knobs = HOST_KNOBS;
-    problem.default_values = layer->defaults;
-    problem.model = model->present ? &model->model : NULL;
-    problem.device = &s->target->device;
-    problem.skeletons = s->target->skeletons;
-    problem.n_skeletons = HOST_ALGORITHMS;
-    problem.user = s;
-    problem.describe = tune_describe;
-    problem.valid = tune_valid;
-    problem.repair = tune_repair;
-    problem.measure = tune_measure;
-    problem.write = tune_write;
-    problem.now = tune_now;
-    problem.progress = tune_progress;
+    problem->task = task->spec;
+    problem->target = s->target->key;
+    problem->unit = METATUNE_SECONDS;
+    problem->knobs = layer->knobs;
+    problem->n_knobs = HOST_KNOBS;
+    problem->default_values = layer->defaults;
+    if (o->n_archive) {
+        problem->seeds = job->seeds;
+        problem->n_seeds = metatune_archive_seeds(
+            &s->archive.table, &task->conv, layer->knobs, HOST_KNOBS,
+            job->seeds, TUNE_SEEDS);
+    }
+    problem->model = model->present ? &model->model : NULL;
+    problem->device = &s->target->device;
+    problem->skeletons = s->target->skeletons;
+    problem->n_skeletons = HOST_ALGORITHMS;
+    problem->user = s;
+    problem->describe = tune_describe;
+    problem->valid = tune_valid;
+    problem->repair = tune_repair;
+    problem->measure = tune_measure;
+    problem->write = tune_write;
+    problem->now = tune_now;
+    problem->progress = tune_progress;
 
-    st = history_open(s, &problem, &history, &history_mem);
+    st = history_open(s, problem, &job->history, &job->history_mem);
     if (st != CMD_OK)
-        goto done;
-    problem.history = history;
-    known = task_recall(s, &problem, row);
+        return st;
+    problem->history = history = job->history;
+    known = task_recall(s, problem, row);
     if (!(row->naive_s > 0))
         row->naive_s = layer->naive_s;
     if (!(row->default_s > 0))
         row->default_s = measure_once(s, layer->defaults, 99, 1);
     row->peak_flops = s->target->peak_flops;
     if (!known)
-        task_write(s, &problem, row, 0);
+        task_write(s, problem, row, 0);
     if (history && (history->n || history->n_bad || history->n_lost))
         ui_say(&s->u, "[%zu/%zu] %s: %zu results are in the log, %zu of "
                "another space, %zu damaged lines", s->index, o->tasks.n,
@@ -550,6 +586,8 @@ static int tune_layer(tune_state *s, const cmd_model *model, tune_row *row)
     memset(&error, 0, sizeof error);
     cfg.seed = o->seed;
     cfg.trials = (uint32_t)o->trials;
+    if (o->share && o->tasks.n > 4) /* four times its part at most */
+        cfg.trials = (uint32_t)(4 * (o->trials / o->tasks.n + 1));
     cfg.no_trials = o->trials == 0;
     cfg.batch = (uint32_t)o->batch;
     cfg.strategy = o->strategy;
@@ -557,26 +595,42 @@ static int tune_layer(tune_state *s, const cmd_model *model, tune_row *row)
     if (o->time_s > 0) {
         /* what is left, shared by the layers left; a sixth and the time of
            one long build stay free for the confirmations at the end */
-        share = (s->begin_s + o->time_s - layer_begin) /
-                (double)(o->tasks.n - s->index + 1);
-        t = share * 5 / 6 - 1 - (cmd_now() - layer_begin);
+        share = (s->begin_s + o->time_s - job->begin_s) /
+                (double)(o->share ? 1 : o->tasks.n - s->index + 1);
+        t = share * 5 / 6 - 1 - (cmd_now() - job->begin_s);
         cfg.seconds = t > 0.01 ? t : 0.01;
     }
-    bytes = metatune_memsize(&cfg, &problem);
-    tuner = (metatune_tuner *)cmd_alloc(sizeof *tuner);
-    mem = cmd_alloc(bytes);
-    row->end = metatune_init(tuner, &cfg, &problem, mem, bytes, &error);
-    if (row->end != METATUNE_OK) {
-        st = cmd_fail_error(CMD_USAGE, task->name, &error);
-        goto done;
-    }
-    row->baseline_s = cmd_now() - layer_begin;
-    s->tuner = tuner;
-    end = row->end = metatune_tune(tuner);
-    metatune_summary_get(tuner, &row->summary);
-    if (metatune_best_get(tuner, &best) == METATUNE_OK) {
+    bytes = metatune_memsize(&cfg, problem);
+    job->tuner = (metatune_tuner *)cmd_alloc(sizeof *job->tuner);
+    job->mem = cmd_alloc(bytes);
+    row->end = metatune_init(job->tuner, &cfg, problem, job->mem, bytes,
+                             &error);
+    if (row->end != METATUNE_OK)
+        return cmd_fail_error(CMD_USAGE, task->name, &error);
+    row->baseline_s = cmd_now() - job->begin_s;
+    s->tuner = job->tuner;
+    return CMD_OK;
+}
+
+/* The search to its end, and the winner against the default. */
+static int job_end(tune_state *s, tune_job *job)
+{
+    const tune_options *o = s->options;
+    const cmd_task *task = &o->tasks.task[job->index - 1];
+    cmd_layer *layer = job->layer;
+    tune_row *row = job->row;
+    metatune_best best;
+    metatune_status end;
+    double t;
+    int st = CMD_OK;
+
+    job_turn(s, job);
+    end = row->end = metatune_tune(job->tuner);
+    metatune_summary_get(job->tuner, &row->summary);
+    if (metatune_best_get(job->tuner, &best) == METATUNE_OK) {
         memcpy(row->values, best.values, sizeof row->values);
-        row->found = best.measured || o->trials == 0;
+        row->found = best.measured || o->trials == 0 ||
+                     (o->share && row->summary.trials == 0);
         row->measured = best.measured;
         row->winner = best.hash;
         row->tuned_s = best.measured ? best.value : 0;
@@ -586,7 +640,7 @@ static int tune_layer(tune_state *s, const cmd_model *model, tune_row *row)
         t = cmd_now();
         if (row->summary.recalled !=
                 row->summary.trials + row->summary.confirms ||
-            !final_recall(s, &problem, row)) {
+            !final_recall(s, &job->problem, row)) {
             ui_live(&s->u, t, 0, s->u.mode == UI_LIVE,
                     "[%zu/%zu] %s: default and winner in alternation",
                     s->index, o->tasks.n, task->name);
@@ -594,7 +648,7 @@ static int tune_layer(tune_state *s, const cmd_model *model, tune_row *row)
             cmd_target_peak(s->target);
             row->peak_flops = s->target->peak_flops;
             if (!cmd_interrupted && row->tuned_s > 0)
-                task_write(s, &problem, row, row->tuned_s);
+                task_write(s, &job->problem, row, row->tuned_s);
         }
         if (row->tuned_s >= row->default_s && row->default_s > 0)
             memcpy(row->values, layer->defaults, sizeof row->values);
@@ -623,15 +677,85 @@ static int tune_layer(tune_state *s, const cmd_model *model, tune_row *row)
                      metatune_encode_status_name(end),
                      metatune_encode_status_text(end));
     }
-done:
+    return st;
+}
+
+static void job_free(tune_state *s, tune_job *job)
+{
     s->tuner = NULL;
-    free(tuner);
-    free(mem);
-    free(history);
-    free(history_mem);
-    cmd_layer_close(layer, s->target);
-    free(layer);
     s->layer = NULL;
+    free(job->tuner);
+    free(job->mem);
+    free(job->history);
+    free(job->history_mem);
+    if (job->layer)
+        cmd_layer_close(job->layer, s->target);
+    free(job->layer);
+}
+
+/* Layer after layer, each with trials of its own. */
+static int tune_each(tune_state *s, const cmd_model *model, tune_row *rows)
+{
+    size_t i;
+    int st = CMD_OK;
+    for (i = 0; i < s->options->tasks.n && st == CMD_OK && !cmd_interrupted;
+         i++) {
+        tune_job *job = (tune_job *)cmd_alloc(sizeof *job);
+        job->row = &rows[i];
+        job->index = i + 1;
+        st = job_begin(s, model, job);
+        if (st == CMD_OK)
+            st = job_end(s, job);
+        job_free(s, job);
+        free(job);
+    }
+    return st;
+}
+
+/* All layers open, one budget: metatune_schedule says whose turn it is. */
+static int tune_shared(tune_state *s, const cmd_model *model, tune_row *rows)
+{
+    const tune_options *o = s->options;
+    size_t i, n = o->tasks.n;
+    tune_job *job = (tune_job *)cmd_alloc(n * sizeof *job);
+    metatune_schedule_task *task =
+        (metatune_schedule_task *)cmd_alloc(n * sizeof *task);
+    metatune_schedule schedule;
+    const nets_layer *layer;
+    metatune_error error;
+    uint32_t at;
+    int st = CMD_OK;
+    memset(job, 0, n * sizeof *job);
+    for (i = 0; i < n && st == CMD_OK && !cmd_interrupted; i++) {
+        job[i].row = &rows[i];
+        job[i].index = i + 1;
+        st = job_begin(s, model, &job[i]);
+        task[i].tuner = job[i].tuner;
+        layer = nets_find(o->tasks.task[i].name, NULL, 0);
+        task[i].weight = layer ? layer->count : 1;
+    }
+    if (st == CMD_OK && !cmd_interrupted &&
+        metatune_schedule_init(&schedule, task, (uint32_t)n,
+                               (uint32_t)o->trials, &error) != METATUNE_OK)
+        st = cmd_fail_error(CMD_FAILED, "tune", &error);
+    if (st == CMD_OK && !cmd_interrupted) {
+        s->schedule = &schedule;
+        while (!cmd_interrupted && !s->stopped[0] && !s->log_errno &&
+               metatune_schedule_next(&schedule, &at) == METATUNE_OK) {
+            job_turn(s, &job[at]);
+            (void)metatune_tune_batch(job[at].tuner);
+        }
+        metatune_schedule_close(&schedule);
+    }
+    for (i = 0; i < n; i++) {
+        if (job[i].tuner && st == CMD_OK)
+            st = job_end(s, &job[i]);
+        if (job[i].layer)
+            job_free(s, &job[i]);
+    }
+    s->schedule = NULL;
+    free(task);
+    free(job);
     return st;
 }
 
@@ -837,6 +961,7 @@ static int tune_parse(tune_options *o, int argc, char **argv)
     cmd_args args;
     int st = CMD_OK;
     memset(o, 0, sizeof *o);
+    o->archive = (char **)cmd_alloc(((size_t)argc + 1) * sizeof *o->archive);
     o->trials = 64;
     o->form.layout = METATUNE_NCHWC;
     o->form.dtype = METATUNE_F32;
@@ -862,6 +987,11 @@ static int tune_parse(tune_options *o, int argc, char **argv)
                 st = strategy_of(o->strategy_name, &o->strategy);
         } else if (cmd_args_is(&args, "--model")) {
             st = cmd_args_text(&args, &o->model);
+        } else if (cmd_args_is(&args, "--archive")) {
+            const char *path;
+            st = cmd_args_text(&args, &path);
+            if (st == CMD_OK)
+                o->archive[o->n_archive++] = cmd_format("%s", path);
         } else if (cmd_args_is(&args, "--log")) {
             st = cmd_args_text(&args, &o->log);
         } else if (cmd_args_is(&args, "--out")) {
@@ -869,6 +999,9 @@ static int tune_parse(tune_options *o, int argc, char **argv)
         } else if (cmd_args_is(&args, "--resume")) {
             st = cmd_args_flag(&args);
             o->resume = 1;
+        } else if (cmd_args_is(&args, "--share")) {
+            st = cmd_args_flag(&args);
+            o->share = 1;
         } else if (cmd_args_is(&args, "--quiet")) {
             st = cmd_args_flag(&args);
             o->quiet = 1;
@@ -976,6 +1109,9 @@ static int tune(int argc, char **argv)
     st = cmd_tasks_settle(&o.tasks, &o.form, target->march.lanes);
     if (st == CMD_OK)
         st = cmd_tasks_support(&o.tasks, "tune");
+    if (st == CMD_OK && o.n_archive)
+        st = export_table_read(&s->archive, "tune", o.n_archive, o.archive,
+                               target->key, 1);
     if (st == CMD_OK)
         st = tune_log_open(s);
     if (st != CMD_OK)
@@ -987,12 +1123,10 @@ static int tune(int argc, char **argv)
            model.present ? model.name : "none (untrained)",
            (unsigned long long)o.trials, (unsigned long long)o.seed, s->log);
 
-    for (i = 0; i < o.tasks.n && st == CMD_OK && !cmd_interrupted; i++) {
-        s->index = i + 1;
-        st = tune_layer(s, &model, &rows[i]);
-        if (rows[i].begun && !rows[i].found)
-            failed = 1;
-    }
+    st = o.share ? tune_shared(s, &model, rows)
+                 : tune_each(s, &model, rows);
+    for (i = 0; i < o.tasks.n; i++)
+        failed |= rows[i].begun && !rows[i].found;
     ui_clear(&s->u);
     if (st == CMD_OK && (failed || cmd_interrupted))
         st = CMD_FAILED;
@@ -1020,6 +1154,10 @@ done:
         close(s->fd);
     cmd_model_close(&model);
     cmd_tasks_free(&o.tasks);
+    export_table_free(&s->archive);
+    for (i = 0; i < o.n_archive; i++)
+        free(o.archive[i]);
+    free(o.archive);
     free((void *)(uintptr_t)s->log_bytes);
     free(rows);
     free(target);
@@ -1054,6 +1192,13 @@ const cmd_command cmd_tune = {
     "  --strategy NAME    metatune, random, ga (genetic), sa (annealing) or\n"
     "                     grid (metatune)\n"
     "  --model FILE|none  prior to start from (the one built in)\n"
+    "  --archive LOG      records of other layers, repeatable: the first\n"
+    "                     batch tries what did best on the two nearest\n"
+    "                     shapes; give the same ones again with --resume\n"
+    "  --share            --trials are those of all layers together: each has\n"
+    "                     a first batch, then they go where the weighted time\n"
+    "                     (a layer counts as often as the network has it)\n"
+    "                     should fall most\n"
     "  --threads N        that share a kernel, 1..8 (1)\n"
     "  --lanes N          32-bit values of a vector: 16, 8, 4, or 1 for plain\n"
     "                     C99 without vectors (what --march has)\n"
