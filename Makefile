@@ -86,7 +86,8 @@ endif
 SCRIPT_TESTS = tests/test_cli.sh tests/test_readme.sh tests/test_lookup.sh \
                tests/test_report.sh tests/test_interop.sh tests/test_replay.sh
 HOST_TESTS := $(patsubst tests/%.c,build/%,$(wildcard tests/test_host.c \
-                tests/test_kernels.c tests/test_interop.c tests/test_export.c))
+                tests/test_kernels.c tests/test_interop.c tests/test_export.c \
+                tests/test_collect.c))
 
 export METATUNE_SHARED ?= ../shared
 
@@ -124,8 +125,8 @@ build/test_host build/test_kernels: build/test_%: tests/test_%.c $(TARGET_OBJ)
 	$(CC) -std=gnu99 $(CFLAGS) $(CPPFLAGS) $(WARN) $(INCLUDE) $(DEPS) -o $@ \
 	    $< $(TARGET_OBJ) $(LDFLAGS) $(LIBS) $(LIBDL)
 
-build/test_interop build/test_export: build/test_%: tests/test_%.c \
-                                      $(TOOL_OBJ)
+build/test_interop build/test_export build/test_collect: build/test_%: \
+                                      tests/test_%.c $(TOOL_OBJ)
 	$(CC) -std=gnu99 $(CFLAGS) $(CPPFLAGS) $(WARN) $(INCLUDE) $(DEPS) -o $@ \
 	    $< $(filter-out build/obj/tools/metatune.o,$(TOOL_OBJ)) $(LDFLAGS) \
 	    $(LIBS) $(LIBDL)
