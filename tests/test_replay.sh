@@ -134,11 +134,16 @@ ok "one layer of it" test "$(wc -l <"$T/out")" = 41
     --out "$T/j.blob" >/dev/null 2>&1
 "$MT" train "$T/s.txt" --steps 20 --preset tiny --quiet --out "$T/h.blob" \
     >/dev/null 2>&1
+"$MT" train "$T/s.txt" --steps 20 --preset tiny --method maml --quiet \
+    --out "$T/m.blob" >/dev/null 2>&1
+"$MT" train "$T/s.txt" --steps 20 --preset tiny --no-propagation --quiet \
+    --out "$T/n.blob" >/dev/null 2>&1
 run replay --table "$T/c.txt" --source "$T/s.txt" --seeds 1 --budget 16 \
-    --strategy metatune --model "$T/h.blob" --strategy finetune \
-    --joint-model "$T/j.blob" --strategy portfolio --aids
-ok "priors, fine-tuning, the same first batch" test "$rc" = 0 -a \
-    "$(grep -c '^[mfp].* 0\.[0-9]* ' "$T/out")" -ge 3
+    --strategy metatune --model "$T/h.blob" --strategy "maml=$T/m.blob" \
+    --strategy "finetune=$T/j.blob" --strategy "mlp=$T/n.blob" \
+    --strategy portfolio --aids
+ok "priors, fine-tuning, MAML, MLP, the same first batch" test "$rc" = 0 -a \
+    "$(grep -c '^[mfp].* 0\.[0-9]* ' "$T/out")" -ge 5
 run replay --table "$T/c.txt" --source "$T/s.txt" --holdout resnet18 \
     --strategy portfolio --seeds 1
 ok "sources can be held out" test "$rc" = 0
@@ -164,7 +169,7 @@ bad 2 'unknown --strategy "best"; want random' replay --table "$T/t.csv" \
     --strategy best
 bad 2 'a plan is xgb' replay --table "$T/t.csv" --strategy ga:8
 bad 2 'give --source' replay --table "$T/t.csv" --strategy portfolio
-bad 2 'needs --joint-model' replay --table "$T/t.csv" --strategy finetune
+bad 2 'finetune needs a model' replay --table "$T/t.csv" --strategy finetune
 bad 2 'loop nests' replay --table "$T/t.csv" --strategy metatune --quiet
 METATUNE_XGBOOST=$T/none.so bad 2 'libxgboost-dev' replay --table "$T/t.csv" \
     --strategy xgb

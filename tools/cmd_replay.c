@@ -37,6 +37,10 @@ static const strategy strategies[] = {
       NEEDS_SOURCE },
     { "finetune", "a jointly trained network, fine-tuned", replay_finetune,
       NEEDS_MODEL | NEEDS_NESTS },
+    { "maml", "MetaTune mode: adapted by gradient steps", replay_maml,
+      NEEDS_MODEL | NEEDS_NESTS },
+    { "mlp", "metatune's search, a network that does not propagate",
+      replay_metatune, NEEDS_MODEL | NEEDS_NESTS },
     { "metatune", "the meta-trained head; without a model from nothing",
       replay_metatune, NEEDS_NESTS },
 };
@@ -46,19 +50,20 @@ typedef struct replay_options {
     char **table, **source;
     size_t n_tables, n_sources;
     const strategy *strategy[STRATEGY_CAP];
-    const char *label[STRATEGY_CAP]; /* as given: xgb:16 */
+    char *label[STRATEGY_CAP];   /* as given, without a model: xgb:16 */
+    const char *blob[STRATEGY_CAP]; /* a model of its own, or NULL */
     uint32_t plan[STRATEGY_CAP];
     size_t n_strategies;
     train_split split;
     uint64_t budget, batch, seeds, seed, plan_given, steps;
     double rate;
-    const char *model, *joint;
+    const char *model;
     int bound, csv, quiet;
 } replay_options;
 
 static int strategy_add(replay_options *o, const char *text)
 {
-    size_t n = strcspn(text, ":");
+    size_t n = strcspn(text, ":=");
     int i;
     if (o->n_strategies == STRATEGY_CAP)
         return cmd_fail(CMD_USAGE, "replay: at most %d strategies",
@@ -70,11 +75,15 @@ static int strategy_add(replay_options *o, const char *text)
     if (i == STRATEGIES)
         return cmd_fail(CMD_USAGE, "replay: unknown --strategy \"%.40s\"; "
                         "want random, ga, sa, grid, xgb, xgb-pre, portfolio, "
-                        "finetune or metatune", text);
+                        "finetune, maml, mlp or metatune", text);
     o->strategy[o->n_strategies] = &strategies[i];
-    o->label[o->n_strategies] = text;
+    o->label[o->n_strategies] = cmd_format("%.*s", text[n] == '=' ? (int)n
+                                           : (int)strlen(text), text);
     o->plan[o->n_strategies] = 0;
-    if (text[n]) {
+    o->blob[o->n_strategies] = NULL;
+    if (text[n] == '=' && strategies[i].needs & NEEDS_NESTS) {
+        o->blob[o->n_strategies] = text + n + 1;
+    } else if (text[n]) {
         char *end;
         unsigned long plan = strtoul(text + n + 1, &end, 10);
         if (!(strategies[i].needs & NEEDS_XGB) || *end || plan < 1 ||
@@ -140,8 +149,6 @@ static int replay_parse(replay_options *o, int argc, char **argv)
             st = cmd_args_u64(&args, 0, UINT64_MAX, &o->seed);
         } else if (cmd_args_is(&args, "--model")) {
             st = cmd_args_text(&args, &o->model);
-        } else if (cmd_args_is(&args, "--joint-model")) {
-            st = cmd_args_text(&args, &o->joint);
         } else if (cmd_args_is(&args, "--rate")) {
             st = cmd_args_real(&args, 1e-7, 1, &o->rate);
         } else if (cmd_args_is(&args, "--steps")) {
@@ -170,7 +177,7 @@ static int replay_parse(replay_options *o, int argc, char **argv)
 typedef struct replay_setting {
     const replay_options *o;
     replay_tables tables, sources;
-    cmd_model model, joint;
+    cmd_model model[STRATEGY_CAP];
     ui u;
 } replay_setting;
 
@@ -184,16 +191,20 @@ static int models_open(replay_setting *s)
         if ((g->needs & NEEDS_SOURCE) && o->n_sources == 0)
             st = cmd_fail(CMD_USAGE, "replay: %s learns from other tables: "
                           "give --source FILE", g->name);
-        if ((g->needs & NEEDS_MODEL) && !o->joint)
-            st = cmd_fail(CMD_USAGE, "replay: %s needs --joint-model BLOB, "
-                          "from `metatune train --method joint`", g->name);
+        if ((g->needs & NEEDS_MODEL) && !o->blob[i])
+            st = cmd_fail(CMD_USAGE, "replay: %s needs a model: --strategy "
+                          "%s=BLOB, from `metatune train%s`", g->name, g->name,
+                          strcmp(g->name, "finetune") == 0
+                              ? " --method joint"
+                          : strcmp(g->name, "maml") == 0 ? " --method maml"
+                              : " --no-propagation");
         if (st == CMD_OK && (g->needs & NEEDS_XGB) && !replay_xgb_open())
             st = CMD_USAGE;
     }
-    if (st == CMD_OK)
-        st = cmd_model_open(&s->model, o->model ? o->model : "none");
-    if (st == CMD_OK)
-        st = cmd_model_open(&s->joint, o->joint ? o->joint : "none");
+    for (i = 0; i < o->n_strategies && st == CMD_OK; i++)
+        st = cmd_model_open(&s->model[i], o->blob[i] ? o->blob[i]
+                            : o->strategy[i]->run == replay_metatune &&
+                              o->model ? o->model : "none");
     return st;
 }
 
@@ -259,8 +270,7 @@ static int strategy_run(replay_setting *s, const replay_table *table, size_t g,
     job.plan = o->plan[g] ? o->plan[g] : (uint32_t)o->plan_given;
     job.rate = o->rate;
     job.steps = (uint32_t)o->steps;
-    job.model = (way->needs & NEEDS_MODEL) ? &s->joint.model
-                : s->model.present ? &s->model.model : NULL;
+    job.model = s->model[g].present ? &s->model[g].model : NULL;
     job.bound_first = o->bound;
     if ((way->needs & NEEDS_NESTS) && !replay_has_nests(table))
         st = cmd_fail(CMD_USAGE, "replay: %s: %s reads loop nests, which this "
@@ -370,8 +380,10 @@ static int replay(int argc, char **argv)
         }
     }
     free(total);
-    cmd_model_close(&s.model);
-    cmd_model_close(&s.joint);
+    for (g = 0; g < o.n_strategies; g++) {
+        cmd_model_close(&s.model[g]);
+        free(o.label[g]);
+    }
     replay_tables_free(&s.tables);
     replay_tables_free(&s.sources);
     for (i = 0; i < o.n_tables; i++)
@@ -399,14 +411,14 @@ const cmd_command cmd_replay = {
     "  --source FILE  tables to learn from beforehand, repeatable\n"
     "  --holdout L, --holdout-target T   leave these layers and targets out of\n"
     "                 the sources, as in `metatune train`\n"
-    "  --strategy S   random, ga, sa, grid, xgb, xgb-pre, portfolio, finetune\n"
-    "                 or metatune (metatune); repeatable; xgb:16 and\n"
-    "                 xgb-pre:16 with a plan of 16\n"
+    "  --strategy S   random, ga, sa, grid, xgb, xgb-pre, portfolio, finetune,\n"
+    "                 maml, mlp or metatune (metatune); repeatable. xgb:16 and\n"
+    "                 xgb-pre:16 with a plan of 16; finetune=BLOB and the like\n"
+    "                 with a model of its own\n"
     "  --budget N     trials (64); --batch N (8); --plan N of xgb (64)\n"
     "  --seeds K      of each (10), from --seed N (0)\n"
     "  --model BLOB   of metatune; without it, from nothing\n"
-    "  --joint-model BLOB   of finetune; --rate R (0.001), --steps N a batch\n"
-    "                 (20)\n"
+    "  --rate R, --steps N   of finetune, a batch (0.001, 20)\n"
     "  --aids         the same start for all: the rows of the lowest analytic\n"
     "                 bound, and the sources' best\n"
     "  --csv          strategy,table,seed,n,score for every n, no summary\n"

@@ -24,7 +24,9 @@ enum { TRAIN_LOOKS = 10 };       /* validations in a training */
 
 typedef struct train_options {
     uint64_t steps, seed, seeds, threads;
-    const char *preset, *method;
+    const char *preset;
+    int method;                  /* team_method */
+    int alone;                   /* no propagation */
     train_split split;
     const char *out, *header, *name;
     int quiet;
@@ -97,6 +99,16 @@ static int outputs_write(const train_options *o, metatune_model *model)
 
 /* ------------------------------------------------------------ options */
 
+static int method_of(const char *name, int *method)
+{
+    static const char *const names[] = { "head", "joint", "maml" };
+    for (*method = 0; *method < 3; ++*method)
+        if (strcmp(names[*method], name) == 0)
+            return CMD_OK;
+    return cmd_fail(CMD_USAGE, "train: unknown --method \"%s\"; want head, "
+                    "joint or maml", name);
+}
+
 static int train_parse(train_options *o, int argc, char **argv)
 {
     cmd_args args;
@@ -109,7 +121,6 @@ static int train_parse(train_options *o, int argc, char **argv)
     o->seeds = 1;
     o->threads = cores > 1 ? cores > 8 ? 8 : (uint64_t)cores : 1;
     o->preset = "default";
-    o->method = "head";
     o->name = "metatune_prior";
     o->split.shapes = (const char **)cmd_alloc((size_t)(argc + 1) *
                                                sizeof *o->split.shapes);
@@ -134,11 +145,12 @@ static int train_parse(train_options *o, int argc, char **argv)
         } else if (cmd_args_is(&args, "--preset")) {
             st = cmd_args_text(&args, &o->preset);
         } else if (cmd_args_is(&args, "--method")) {
-            st = cmd_args_text(&args, &o->method);
-            if (st == CMD_OK && strcmp(o->method, "head") != 0 &&
-                strcmp(o->method, "joint") != 0)
-                st = cmd_fail(CMD_USAGE, "train: unknown --method \"%s\"; "
-                              "want head or joint", o->method);
+            st = cmd_args_text(&args, &text);
+            if (st == CMD_OK)
+                st = method_of(text, &o->method);
+        } else if (cmd_args_is(&args, "--no-propagation")) {
+            st = cmd_args_flag(&args);
+            o->alone = 1;
         } else if (cmd_args_is(&args, "--holdout")) {
             st = cmd_args_text(&args, &text);
             if (st == CMD_OK)
@@ -306,6 +318,10 @@ static int train(int argc, char **argv)
     o.split.seed = o.seed;
     if (st == CMD_OK)
         st = preset_of(o.preset, &cfg.gnn);
+    if (st == CMD_OK && o.alone) {
+        cfg.gnn.conv = METATUNE_GNN_GCN;
+        cfg.gnn.no_propagation = 1;
+    }
     if (st == CMD_OK)
         st = train_set_open(&set, &o.data, &o.tables, &o.split);
     if (st != CMD_OK)
@@ -337,13 +353,12 @@ static int train(int argc, char **argv)
                                  o.seed + k);
         if (ms == METATUNE_OK)
             ms = train_team_open(&run.team, &cfg, params, n_params, &set,
-                                 (int)o.threads);
+                                 (int)o.threads, o.method);
         if (ms != METATUNE_OK) {
             st = cmd_fail(CMD_FAILED, "train: cannot begin: %s",
                           metatune_encode_status_text(ms));
             break;
         }
-        run.team.joint = strcmp(o.method, "joint") == 0;
         st = run_seed(&run, o.seed + k, &loss);
         if (st == CMD_OK) {
             train_score s = train_score_role(&run.team.worker[0].trainer,
@@ -411,7 +426,10 @@ const cmd_command cmd_train = {
     "                 validation groups is written (1)\n"
     "  --threads N    the result does not depend on it (the cores)\n"
     "  --method M     head: meta-trained through the Bayesian head; joint: one\n"
-    "                 model of all groups, the usual pre-training (head)\n"
+    "                 model of all groups, the usual pre-training; maml:\n"
+    "                 MetaTune mode, five gradient steps adapt (head)\n"
+    "  --no-propagation   nodes do not see their neighbours, as the MLP of\n"
+    "                 Tomczak et al.\n"
     "  --preset P     default, tiny or large network\n"
     "  --holdout L    NET or NET/LAYER that is only reported, repeatable;\n"
     "                 layers of the same shape go with it\n"

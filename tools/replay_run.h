@@ -45,6 +45,7 @@ int replay_grid(replay_job *job, uint32_t *order, uint32_t *n);
 int replay_xgb(replay_job *job, uint32_t *order, uint32_t *n);
 int replay_portfolio(replay_job *job, uint32_t *order, uint32_t *n);
 int replay_finetune(replay_job *job, uint32_t *order, uint32_t *n);
+int replay_maml(replay_job *job, uint32_t *order, uint32_t *n);
 
 /* score (budget): optimum / best so far, 0 before the first valid row. */
 void replay_score(const replay_table *table, const uint32_t *order,

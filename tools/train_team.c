@@ -20,9 +20,14 @@ static void episode_run(train_worker *w, int e)
                              team->step * TEAM_META_BATCH + (uint64_t)e + 1);
     g = &team->set->group[team->set->pick[metatune_encode_rng_below(
         &rng, team->set->n_pick)]];
-    k = team->joint ? 0 : supports[metatune_encode_rng_below(&rng, 6)];
-    m = metatune_episode_draw(&rng, g->y, g->n, &k, TRAIN_QUERY, w->order,
-                              w->index);
+    k = team->method == TEAM_JOINT ? 0
+        : team->method == TEAM_MAML
+            ? (size_t)TEAM_MAML_POINTS
+            : supports[metatune_encode_rng_below(&rng, 6)];
+    m = metatune_episode_draw(&rng, g->y, g->n, &k,
+                              team->method == TEAM_MAML
+                                  ? (size_t)TEAM_MAML_POINTS : TRAIN_QUERY,
+                              w->order, w->index);
     team->made[e] = m > k;
     team->loss[e] = 0;
     team->status[e] = METATUNE_OK;
@@ -31,6 +36,13 @@ static void episode_run(train_worker *w, int e)
     for (i = 0; i < m; i++) {
         graphs[i] = &g->graph[w->index[i]];
         y[i] = g->y[w->index[i]];
+    }
+    if (team->method == TEAM_MAML) {
+        memset(w->maml.grad, 0, bytes);
+        team->status[e] = metatune_maml_episode(&w->maml, graphs, y, k, m - k,
+                                                &team->loss[e]);
+        memcpy(team->grad + (size_t)e * team->n_params, w->maml.grad, bytes);
+        return;
     }
     memset(w->trainer.grad, 0, bytes);
     team->status[e] = metatune_train_episode(&w->trainer, graphs, y, k, m - k,
@@ -62,7 +74,8 @@ static void *worker_main(void *arg)
 metatune_status train_team_open(train_team *team,
                                 const metatune_train_config *cfg,
                                 metatune_real *params, size_t n_params,
-                                const train_set *set, int n_threads)
+                                const train_set *set, int n_threads,
+                                int method)
 {
     size_t bytes = metatune_train_memsize(cfg), most = 1, i;
     int w;
@@ -77,6 +90,7 @@ metatune_status train_team_open(train_team *team,
         if (set->group[i].n > most)
             most = set->group[i].n;
     team->params = params;
+    team->method = method;
     team->n_params = n_params;
     team->grad = (metatune_real *)cmd_alloc(TEAM_META_BATCH * n_params *
                                             sizeof *team->grad);
@@ -89,6 +103,18 @@ metatune_status train_team_open(train_team *team,
         it->order = (uint32_t *)cmd_alloc(most * sizeof *it->order);
         st = metatune_train_init(&it->trainer, cfg, params, n_params, it->mem,
                                  bytes);
+        if (st == METATUNE_OK && method == TEAM_MAML) {
+            metatune_maml_config maml;
+            size_t need;
+            memset(&maml, 0, sizeof maml);
+            maml.gnn = cfg->gnn;
+            maml.steps = TEAM_MAML_STEPS;
+            maml.rate = TEAM_MAML_RATE;
+            need = metatune_maml_memsize(&maml);
+            it->maml_mem = cmd_alloc(need ? need : 1);
+            st = metatune_maml_init(&it->maml, &maml, params, n_params,
+                                    it->maml_mem, need);
+        }
         if (st != METATUNE_OK) {
             train_team_close(team);
             return st;
@@ -126,6 +152,7 @@ void train_team_close(train_team *team)
         pthread_mutex_destroy(&team->gate);
     for (w = 0; w < TEAM_CAP; w++) {
         free(team->worker[w].mem);
+        free(team->worker[w].maml_mem);
         free(team->worker[w].order);
     }
     free(team->grad);
@@ -136,7 +163,9 @@ metatune_status train_team_step(train_team *team, train_set *set,
                                 uint64_t seed, uint64_t step, double rate,
                                 double *loss)
 {
-    metatune_trainer *lead = &team->worker[0].trainer;
+    train_worker *lead = &team->worker[0];
+    int maml = team->method == TEAM_MAML;
+    metatune_real *total = maml ? lead->maml.grad : lead->trainer.grad;
     metatune_status st;
     double sum = 0;
     size_t i;
@@ -150,7 +179,7 @@ metatune_status train_team_step(train_team *team, train_set *set,
     share_run(&team->worker[0]);
     if (team->n_workers > 1)
         pthread_barrier_wait(&team->end);
-    memset(lead->grad, 0, team->n_params * sizeof *lead->grad);
+    memset(total, 0, team->n_params * sizeof *total);
     for (e = 0; e < TEAM_META_BATCH; e++) {
         const metatune_real *grad = team->grad + (size_t)e * team->n_params;
         if (!team->made[e])
@@ -158,15 +187,20 @@ metatune_status train_team_step(train_team *team, train_set *set,
         if (team->status[e] != METATUNE_OK)
             return team->status[e];
         for (i = 0; i < team->n_params; i++)
-            lead->grad[i] += grad[i];
+            total[i] += grad[i];
         sum += team->loss[e];
         made++;
     }
     *loss = made ? sum / made : (double)NAN;
     if (!made)
         return METATUNE_OK;
-    lead->n_episodes = made;
-    st = metatune_train_step(lead, rate);
+    if (maml) {
+        lead->maml.n_episodes = made;
+        st = metatune_maml_step(&lead->maml, rate);
+    } else {
+        lead->trainer.n_episodes = made;
+        st = metatune_train_step(&lead->trainer, rate);
+    }
     /* a step that is refused leaves the weights as they were */
     return st == METATUNE_NOT_FINITE ? METATUNE_OK : st;
 }

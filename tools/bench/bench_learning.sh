@@ -65,8 +65,11 @@ contest() {
     done
     models="--model $folds/$blob.blob"
     [ ! -s "$folds/${blob}_joint.blob" ] ||
-        models="$models --strategy finetune
-            --joint-model $folds/${blob}_joint.blob"
+        models="$models --strategy finetune=$folds/${blob}_joint.blob"
+    for m in maml mlp; do
+        [ ! -s "$folds/${blob}_$m.blob" ] ||
+            models="$models --strategy $m=$folds/${blob}_$m.blob"
+    done
     # shellcheck disable=SC2086
     "$metatune" replay $tables $from "$@" $models --budget "$budget" \
         --seeds "$seeds" --csv --strategy metatune --strategy random \
