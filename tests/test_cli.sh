@@ -341,14 +341,14 @@ run tune --conv $good --target fake --trials 3 --strategy random \
     --model none --out "$T/rand" --json
 ok "random strategy" test "$rc" = 0
 run tune --conv $good --conv c=32,h=14,k=32,r=1 --target fake --trials 20 \
-    --share --log "$tmp/share.jsonl" --out "$tmp/share" --quiet
+    --share --log "$T/share.jsonl" --out "$T/share" --quiet
 ok "one budget for two layers" test "$rc" = 0 -a \
-    "$(grep -c '"trial_kind":"explore"' "$tmp/share.jsonl")" = 20
+    "$(grep -c '"trial_kind":"explore"' "$T/share.jsonl")" = 20
 run tune --conv c=24,h=14,k=24,r=1 --target fake --trials 4 \
-    --archive "$tmp/share.jsonl" --out "$tmp/archive" --quiet
+    --archive "$T/share.jsonl" --out "$T/archive" --quiet
 ok "archive" test "$rc" = 0
-run tune --conv $good --target fake --archive "$tmp/none.jsonl" \
-    --out "$tmp/archive"
+run tune --conv $good --target fake --archive "$T/none.jsonl" \
+    --out "$T/archive"
 ok "no archive there" test "$rc" = 2
 run tune --conv $good --target fake:10 --trials 500 --time 2 \
     --out "$T/time" --json
