@@ -204,14 +204,17 @@ bench-conv bench-conv-threads bench-conv-deep: build/metatune $(CONV_BENCH)
 	    sh tools/bench/bench_conv.sh \
 	    $(if $(filter bench-conv,$@),best,$(@:bench-conv-%=%))
 
-# the shipped prior, again from the shipped measurements (about a minute)
-STEPS ?= 4000
-PRIOR_DATA ?= tools/data/host_avx512_nchwc.txt tools/data/host_avx512_nchw.txt
+# the shipped prior, again from the shipped measurements (some minutes); layers
+# of the contest are not among them, and are left out where they are
+STEPS ?= 8000
+SEEDS ?= 3
+PRIOR_DATA ?= $(wildcard tools/data/train_*.txt tools/data/host_*.txt)
+CONTEST = $(shell sed '/^\#/d' tools/data/layers/contest12.txt)
 pretrain: build/metatune
 	@mkdir -p build/prior examples/pretrained
-	build/metatune train $(PRIOR_DATA) --steps $(STEPS) --seed 0 \
-	    --out build/prior/host.blob --header $(PRIOR_HEADER) \
-	    --name metatune_prior_host
+	build/metatune train $(PRIOR_DATA) --steps $(STEPS) --seeds $(SEEDS) \
+	    --seed 0 $(CONTEST:%=--holdout %) --out build/prior/host.blob \
+	    --header $(PRIOR_HEADER) --name metatune_prior_host
 
 # a prior of this machine: measure first (a quarter of an hour), then the same
 SETTINGS ?= 100

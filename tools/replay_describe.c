@@ -14,21 +14,25 @@ int replay_skeletons_open(replay_skeletons *s, const replay_table *table)
     metatune_encode_nest nest;
     void *nest_mem = NULL;
     size_t bytes;
+    uint32_t n;
     int st = CMD_OK;
     memset(s, 0, sizeof *s);
     s->n = HOST_ALGORITHMS;
-    if (!table->autotvm)
+    if (!table->autotvm && !table->gpu)
         return cmd_skeletons_build(s->skeleton, s->mem);
     memset(&cfg, 0, sizeof cfg);
     cfg.cap_nodes = CMD_NODES;
     bytes = metatune_encode_skeleton_memsize(&cfg);
     (void)replay_nest_open(&nest, &nest_mem);
-    for (s->n = 0; s->n < AUTOTVM_TEMPLATES && st == CMD_OK; s->n++) {
+    n = table->gpu ? (uint32_t)GPU_KERNELS : (uint32_t)AUTOTVM_TEMPLATES;
+    for (s->n = 0; s->n < n && st == CMD_OK; s->n++) {
         uint32_t i = s->n;
         s->mem[i] = cmd_alloc(bytes);
         if (metatune_encode_skeleton_init(&s->skeleton[i], &cfg, s->mem[i],
                                           bytes) != METATUNE_OK ||
-            replay_autotvm_skeleton((int32_t)i, &nest) != METATUNE_OK ||
+            (table->gpu ? replay_gpu_skeleton((int32_t)i, &nest)
+                        : replay_autotvm_skeleton((int32_t)i, &nest)) !=
+                METATUNE_OK ||
             metatune_encode_skeleton_build(&s->skeleton[i], &nest) !=
                 METATUNE_OK)
             st = cmd_fail(CMD_FAILED, "%s: its skeleton cannot be built",
@@ -48,7 +52,7 @@ void replay_skeletons_close(replay_skeletons *s)
 
 int replay_has_nests(const replay_table *table)
 {
-    return table->kernel || table->autotvm;
+    return table->kernel || table->autotvm || table->gpu;
 }
 
 metatune_status replay_nest_open(metatune_encode_nest *nest, void **mem)
@@ -70,6 +74,8 @@ metatune_status replay_describe(void *user, const metatune_problem *problem,
     (void)problem;
     if (table->autotvm)
         return replay_autotvm_describe(table->autotvm, values, nest);
+    if (table->gpu)
+        return replay_gpu_describe(table->gpu, values, nest);
     return table->kernel ? host_kernel_describe(table->kernel, values, nest)
                          : METATUNE_BAD_NEST;
 }

@@ -344,6 +344,23 @@ static int collected_read(replay_tables *tables, const char *path,
     return st;
 }
 
+/* Whose kernel it is, by the table's name and knobs. */
+static void nests_find(replay_table *t)
+{
+    t->autotvm = (replay_autotvm *)cmd_alloc(sizeof *t->autotvm);
+    t->gpu = (replay_gpu *)cmd_alloc(sizeof *t->gpu);
+    if (!replay_autotvm_open(t->autotvm, t->name, t->knob, t->n_knobs,
+                             &t->device)) {
+        free(t->autotvm);
+        t->autotvm = NULL;
+    }
+    if (t->autotvm || !replay_gpu_open(t->gpu, t->name, t->knob, t->n_knobs,
+                                       &t->device)) {
+        free(t->gpu);
+        t->gpu = NULL;
+    }
+}
+
 int replay_tables_read(replay_tables *tables, const char *path,
                        const train_split *split)
 {
@@ -371,13 +388,8 @@ int replay_tables_read(replay_tables *tables, const char *path,
         snprintf(t->name, sizeof t->name, "%.*s",
                  (int)strcspn(base, "."), base);
         st = csv_read(t, file, text);
-        t->autotvm = (replay_autotvm *)cmd_alloc(sizeof *t->autotvm);
-        if (st != CMD_OK ||
-            !replay_autotvm_open(t->autotvm, t->name, t->knob, t->n_knobs,
-                                 &t->device)) {
-            free(t->autotvm);
-            t->autotvm = NULL;
-        }
+        if (st == CMD_OK)
+            nests_find(t);
     }
     free(text);
     free(file);
@@ -395,6 +407,7 @@ void replay_tables_free(replay_tables *tables)
         free(t->time_s);
         free(t->kernel);
         free(t->autotvm);
+        free(t->gpu);
         free(t->store);
     }
     free(tables->table);

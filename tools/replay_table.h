@@ -8,6 +8,7 @@
 #define METATUNE_REPLAY_TABLE_H
 
 #include "replay_autotvm.h"
+#include "replay_gpu.h"
 #include "train_data.h"
 
 enum { REPLAY_NAME = 160 };
@@ -20,10 +21,11 @@ typedef struct replay_table {
     uint16_t *digits;            /* (n_rows, n_knobs) */
     double *time_s;              /* (n_rows) 0: it failed */
     double optimum_s;            /* the fastest row's */
-    /* how to describe rows: of `metatune collect`, or AutoTVM's; NULL: they
-       are knob values and no more */
+    /* how to describe rows: of `metatune collect`, AutoTVM's, of a GPU; all
+       NULL: they are knob values and no more */
     host_kernel *kernel;
     replay_autotvm *autotvm;
+    replay_gpu *gpu;
     metatune_encode_device device;
     char *store;                 /* names and values of the knobs */
 } replay_table;
