@@ -84,7 +84,8 @@ ifneq ($(wildcard tests/test_encode.c),)
 CORE_TESTS += build/test_encode_double
 endif
 SCRIPT_TESTS = tests/test_cli.sh tests/test_readme.sh tests/test_lookup.sh \
-               tests/test_report.sh tests/test_interop.sh tests/test_replay.sh
+               tests/test_report.sh tests/test_interop.sh tests/test_replay.sh \
+               tests/test_blas.sh
 HOST_TESTS := $(patsubst tests/%.c,build/%,$(wildcard tests/test_host.c \
                 tests/test_kernels.c tests/test_interop.c tests/test_export.c \
                 tests/test_collect.c))

@@ -41,6 +41,8 @@
                              the distances of stored rows, in elements; sizes
                              are size_t, a and b const metatune_real *. No
                              size is 0; c overlaps neither a nor b.
+     METATUNE_USE_CBLAS      the matrix product is <cblas.h>'s: link with it.
+                             These matrices are small: measure before you do
 
    [G-CONCEPT]
      Letters    V nodes of one graph, M present nodes of a group of graphs,
@@ -78,6 +80,7 @@
      [A]  Kingma, Ba: Adam, ICLR 2015; Loshchilov, Hutter: Decoupled weight
           decay, ICLR 2019
      [H]  He et al.: Delving deep into rectifiers, ICCV 2015
+     [L]  Burges: From RankNet to LambdaRank to LambdaMART, 2010
      [P]  Pearlmutter: Fast exact multiplication by the Hessian, 1994
 */
 #ifndef METATUNE_GNN_H
@@ -286,8 +289,7 @@ metatune_gnn_hessian_product(metatune_gnn *net, metatune_gnn_tangent *tangent,
 
 /* Each returns sum w l / sum w over n points and writes its derivatives by mu
    (and var) when the pointer is not NULL. weight NULL = all 1; weights are
-   >= 0; when n or their sum is 0, loss and derivatives are 0. r = mu - y.
-   (metatune_gnn_loss_rank is reserved for the pairwise loss.) */
+   >= 0; when n or their sum is 0, loss and derivatives are 0. r = mu - y. */
 
 /* l = r^2 / 2 */
 METATUNE_API double
@@ -304,6 +306,18 @@ METATUNE_API double
 metatune_gnn_loss_gaussian(const metatune_real *mu, const metatune_real *var,
                            const metatune_real *y, const metatune_real *weight,
                            size_t n, metatune_real *dmu, metatune_real *dvar);
+
+/* Pairwise logistic loss over all pairs with y_i > y_j, weighted as LambdaRank
+   does [L], by what exchanging the two in the order of mu would change in
+   DCG:
+     w_ij = |2^(y_i - y_max) - 2^(y_j - y_max)| * |1/lg(1+r_i) - 1/lg(1+r_j)|
+     loss = sum w_ij log(1 + exp(mu_j - mu_i)) / sum w_ij
+   lg is log2, r_i the rank of mu_i, 1 the highest, ties by index; with y =
+   log2 of speed the gain is the share of the best. The weights count as
+   constants in the derivative. 0 without such a pair. O(n^2). */
+METATUNE_API double
+metatune_gnn_loss_rank(const metatune_real *mu, const metatune_real *y,
+                       size_t n, metatune_real *dmu);
 
 /* ================================================== [G-OPT] optimisers */
 
@@ -666,6 +680,35 @@ MTI_GNN_SUM_TILE(mti_gnn_sum_8, 8, 8)
 #endif
 MTI_GNN_SUM_TILE(mti_gnn_sum_4, 4, 4)
 MTI_GNN_SUM_TILE(mti_gnn_sum_1, 1, 1)
+
+#if defined(METATUNE_USE_CBLAS) && !defined(METATUNE_GEMM)
+#include <cblas.h>
+#define METATUNE_GEMM mti_gnn_cblas
+#define MTI_GNN_OWN_GEMM
+
+/* Both precisions are named and the compiler drops one: METATUNE_REAL is no
+   preprocessor number. */
+static void mti_gnn_cblas(int trans_a, int trans_b, size_t m, size_t n,
+                          size_t k, const metatune_real *a, size_t lda,
+                          const metatune_real *b, size_t ldb, int beta,
+                          metatune_real *c, size_t ldc)
+{
+    const void *const va = a, *const vb = b;
+    void *const vc = c;
+    if (sizeof(metatune_real) == sizeof(double))
+        cblas_dgemm(CblasRowMajor, trans_a ? CblasTrans : CblasNoTrans,
+                    trans_b ? CblasTrans : CblasNoTrans, (int)m, (int)n,
+                    (int)k, 1.0, (const double *)va, (int)lda,
+                    (const double *)vb, (int)ldb, (double)beta, (double *)vc,
+                    (int)ldc);
+    else
+        cblas_sgemm(CblasRowMajor, trans_a ? CblasTrans : CblasNoTrans,
+                    trans_b ? CblasTrans : CblasNoTrans, (int)m, (int)n,
+                    (int)k, 1.0f, (const float *)va, (int)lda,
+                    (const float *)vb, (int)ldb, (float)beta, (float *)vc,
+                    (int)ldc);
+}
+#endif
 
 #ifndef METATUNE_GEMM
 #define METATUNE_GEMM mti_gnn_gemm
@@ -1906,6 +1949,56 @@ metatune_gnn_loss_gaussian(const metatune_real *mu, const metatune_real *var,
         loss += w * 0.5 * (log(v) + r * r / v);
         if (dmu) dmu[i] = (metatune_real)(w * r / v);
         if (dvar) dvar[i] = (metatune_real)(w * 0.5 * (1 - r * r / v) / v);
+    }
+    return loss;
+}
+
+/* 1 / log2(1 + rank of mu_i) */
+static double mti_gnn_discount(const metatune_real *mu, size_t n, size_t i)
+{
+    size_t rank = 1, j;
+    for (j = 0; j < n; j++)
+        rank += mu[j] > mu[i] || (j < i && !(mu[j] < mu[i]));
+    return 1.0 / log2(1.0 + (double)rank);
+}
+
+METATUNE_API double
+metatune_gnn_loss_rank(const metatune_real *mu, const metatune_real *y,
+                       size_t n, metatune_real *dmu)
+{
+    double top = 0, total = 0, loss = 0;
+    size_t i, j, pass;
+
+    for (i = 0; i < n; i++) {
+        if (i == 0 || (double)y[i] > top) top = (double)y[i];
+        if (dmu) dmu[i] = 0;
+    }
+    /* the sum of the weights first, so that derivatives need no second look */
+    for (pass = 0; pass < 2; pass++) {
+        for (i = 0; i < n; i++) {
+            const double gi = exp2((double)y[i] - top);
+            const double di = mti_gnn_discount(mu, n, i);
+            for (j = 0; j < n; j++) {
+                double w, d, p;
+                if (!(y[i] > y[j])) continue;
+                w = (gi - exp2((double)y[j] - top)) *
+                    fabs(di - mti_gnn_discount(mu, n, j));
+                if (pass == 0) {
+                    total += w;
+                    continue;
+                }
+                w /= total;
+                d = (double)mu[j] - (double)mu[i];
+                /* log(1 + e^d) and its slope, without overflow */
+                loss += w * ((d > 0 ? d : 0) + log1p(exp(-fabs(d))));
+                p = d > 0 ? 1 / (1 + exp(-d)) : exp(d) / (1 + exp(d));
+                if (dmu) {
+                    dmu[i] -= (metatune_real)(w * p);
+                    dmu[j] += (metatune_real)(w * p);
+                }
+            }
+        }
+        if (!(total > 0)) return 0;
     }
     return loss;
 }

@@ -521,8 +521,60 @@ static void test_no_propagation(void)
     free(c);
 }
 
+/* ---------------------------------------------------------- rank loss */
+
+/* Three points by hand; a wrong order costs more than the right one; slopes
+   against differences that leave every rank as it is. */
+static void test_rank_loss(void)
+{
+    static const metatune_real y[3] = {0, -1, -2};
+    metatune_real mu[3] = {0, 0, 0}, dmu[3], mu8[8], y8[8], d8[8];
+    const double lg3 = 1 / log2(3.0);
+    double w01 = 0.5 * (1 - lg3), w02 = 0.75 * 0.5;
+    double w12 = 0.25 * (lg3 - 0.5), sum = w01 + w02 + w12;
+    const double eps = sizeof(metatune_real) == 8 ? 1e-12 : 1e-6;
+    metatune_encode_rng rng;
+    int i, k, trial;
+    /* all mu alike: each pair costs log 2, pulled by half its weight */
+    CHECK_NEAR(metatune_gnn_loss_rank(mu, y, 3, dmu), log(2.0), eps);
+    CHECK_NEAR((double)dmu[0], -0.5 * (w01 + w02) / sum, eps);
+    CHECK_NEAR((double)dmu[1], 0.5 * (w01 - w12) / sum, eps);
+    CHECK_NEAR((double)dmu[2], 0.5 * (w02 + w12) / sum, eps);
+    mu[0] = 3;
+    mu[2] = -3;
+    CHECK(metatune_gnn_loss_rank(mu, y, 3, NULL) < 0.1);
+    mu[0] = -3;
+    mu[2] = 3;
+    CHECK(metatune_gnn_loss_rank(mu, y, 3, NULL) > 3);
+    mu[0] = 5000; /* no overflow */
+    mu[2] = -5000;
+    CHECK(metatune_gnn_loss_rank(mu, y, 3, NULL) < 1e-6);
+    CHECK_NEAR(metatune_gnn_loss_rank(mu, y, 1, dmu), 0, 0);
+    if (sizeof(metatune_real) != 8)
+        return;
+    metatune_encode_rng_init(&rng, 12, 0);
+    for (trial = 0; trial < 20; trial++) {
+        for (i = 0; i < 8; i++) {
+            mu8[i] = (metatune_real)metatune_encode_rng_normal(&rng);
+            y8[i] = (metatune_real)metatune_encode_rng_normal(&rng);
+        }
+        metatune_gnn_loss_rank(mu8, y8, 8, d8);
+        for (i = 0; i < 8; i++) {
+            double at[2];
+            metatune_real keep = mu8[i];
+            for (k = 0; k < 2; k++) {
+                mu8[i] = keep + (metatune_real)(k ? -1e-6 : 1e-6);
+                at[k] = metatune_gnn_loss_rank(mu8, y8, 8, NULL);
+            }
+            mu8[i] = keep;
+            CHECK_NEAR((at[0] - at[1]) / 2e-6, (double)d8[i], 1e-7);
+        }
+    }
+}
+
 int main(void)
 {
+    RUN(test_rank_loss);
     RUN(test_hessian_product);
     RUN(test_meta_gradient);
     RUN(test_identities);
