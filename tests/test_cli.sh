@@ -579,6 +579,22 @@ C
         tests/use_conv.c "$T/net8/tuned_conv.c" -lm -o "$T/use" \
         2>"$T/err" && "$T/use" >"$T/out" 2>&1
     ok "export: they are right" grep -q '^layers 8 wrong 0' "$T/out"
+    # the same object, pedantic, called from C++; it allocates nothing
+    "$CC" -std=gnu99 -O1 -march=native -Wall -Wextra -Wpedantic -Werror \
+        -c "$T/net8/tuned_conv.c" -o "$T/net8/tuned_conv.o" 2>"$T/err"
+    ok "export: pedantic C99" test $? = 0
+    if have nm; then
+        nm -u "$T/net8/tuned_conv.o" >"$T/out" 2>"$T/err"
+        ok "export: calls no allocator" test "$(grep -c 'memset\|memcpy' \
+            "$T/out")" -gt 0 -a -z "$(grep 'alloc\|free' "$T/out")"
+    fi
+    if have g++; then
+        g++ -std=c++11 -x c++ -Wall -Wextra -Wpedantic -Werror \
+            -I"$T/net8" tests/use_conv.c -x none "$T/net8/tuned_conv.o" -lm \
+            -o "$T/use" 2>"$T/err" && "$T/use" >"$T/out" 2>&1
+        ok "export: right when called from C++" grep -q \
+            '^layers 8 wrong 0' "$T/out"
+    fi
     run export "$T/net/records.jsonl" --format conv --net resnet18 \
         --out "$T/net18"
     ok "export: the other network's" test "$rc" = 0 -a \

@@ -3,7 +3,8 @@
    Inside tools/targets only. host_kernel.c looks after what is common: knob
    lists, the layer's layout, conversion before and after, phases; a
    host_algorithm says the rest. Files: host_direct.c (direct, flat),
-   host_plane.c, host_depth.c, host_wino.c, and host_layout.c (conversion). */
+   host_plane.c, host_depth.c (with host_depth_emit.c, its writer),
+   host_wino.c, and host_layout.c (conversion). */
 #ifndef METATUNE_HOST_ALGO_H
 #define METATUNE_HOST_ALGO_H
 
@@ -41,6 +42,8 @@ typedef struct host_plan {
     host_view src, dst;          /* what the core reads and writes */
     int staged, unstaged;        /* src, dst are in work */
     int stage;                   /* HOST_STAGE_ */
+    int vectors;                 /* src is read a vector of L channels at a
+                                    time; 0: one channel, broadcast */
     int canonical;               /* for a skeleton: loops that no one setting
                                     has together stand in the nest */
     int32_t core_phases;         /* of one image, >= 1 */
@@ -77,8 +80,9 @@ typedef struct host_algorithm {
     int (*repair)(const host_kernel *kernel, int64_t *values);
     /* Its best guess, valid; unused knobs are set by the caller. */
     void (*defaults)(const host_kernel *kernel, int64_t *values);
-    /* Fill stage, core_phases, core_bytes and dst when it is not the usual
-       one; called with algorithm and dst filled in, before src is known. */
+    /* Fill stage, vectors, core_phases, core_bytes and dst when it is not the
+       usual one; called with algorithm and dst filled in, before src is
+       known. */
     void (*plan)(const host_kernel *kernel, const int64_t *values,
                  host_plan *plan);
     /* Axes and tensors into a cleared nest, then its loops; sets hints. */
@@ -134,6 +138,12 @@ int64_t host_list_floor(const host_kernel *kernel, int knob, double limit);
    the root's. */
 int32_t host_loop(metatune_encode_nest *nest, int32_t parent, int32_t axis,
                   int32_t step, int32_t trip, int32_t kind, int32_t slot);
+/* Statements below a loop, `count` each time that it runs: a load or a store
+   (kind) of one tensor, or multiply-adds of a convolution's three. Return as
+   metatune_encode_stmt_add. */
+int32_t host_access(metatune_encode_nest *nest, int32_t parent, int32_t kind,
+                    int32_t slot, int32_t count, int32_t tensor);
+int32_t host_fma(metatune_encode_nest *nest, int32_t parent, int32_t slot);
 /* The axes of a 1x1 layer as one row of oh * ow pixels. */
 metatune_status host_axes_flat(const host_kernel *kernel,
                                metatune_encode_nest *nest);

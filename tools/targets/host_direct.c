@@ -558,12 +558,6 @@ static metatune_status host_direct_nest(const host_kernel *kernel,
 {
     enum { SERIAL = METATUNE_LOOP_SERIAL, UNROLL = METATUNE_LOOP_UNROLL,
            VECTOR = METATUNE_LOOP_VECTOR, PARALLEL = METATUNE_LOOP_PARALLEL };
-    static const int32_t a_in[1] = { METATUNE_CONV_INPUT };
-    static const int32_t a_w[1] = { METATUNE_CONV_WEIGHT };
-    static const int32_t a_out[1] = { METATUNE_CONV_OUTPUT };
-    static const int32_t a_fma[3] = { METATUNE_CONV_INPUT,
-                                      METATUNE_CONV_WEIGHT,
-                                      METATUNE_CONV_OUTPUT };
     const int32_t threads = kernel->march.threads;
     const signed char *slot;
     const unsigned char *order;
@@ -641,8 +635,8 @@ static metatune_status host_direct_nest(const host_kernel *kernel,
     e = host_loop(nest, e, METATUNE_CONV_X, 1, g.tx, SERIAL, slot[T_XE]);
     e = host_loop(nest, e, METATUNE_CONV_K, 1, vb, VECTOR, slot[T_KE]);
     if (g.trip[2] > 1)
-        metatune_encode_stmt_add(nest, e, METATUNE_STMT_LOAD, slot[T_LOAD_C],
-                                 1, a_out, 1);
+        host_access(nest, e, METATUNE_STMT_LOAD, slot[T_LOAD_C], 1,
+                    METATUNE_CONV_OUTPUT);
 
     p = host_loop(nest, p, METATUNE_CONV_C, g.cb, g.tile[2], SERIAL,
                   slot[T_CB]);
@@ -655,18 +649,17 @@ static metatune_status host_direct_nest(const host_kernel *kernel,
         p = host_loop(nest, p, METATUNE_CONV_S, 1, g.s, UNROLL, slot[T_S]);
     p = host_loop(nest, p, METATUNE_CONV_C, 1, g.u, UNROLL, slot[T_CU]);
     /* an input is loaded once for all V vectors */
-    metatune_encode_stmt_add(nest, p, METATUNE_STMT_LOAD, slot[T_LOAD_A], g.t,
-                             a_in, 1);
+    host_access(nest, p, METATUNE_STMT_LOAD, slot[T_LOAD_A], g.t,
+                METATUNE_CONV_INPUT);
     p = host_loop(nest, p, METATUNE_CONV_K, g.b, g.v, UNROLL, slot[T_KU]);
     p = host_loop(nest, p, METATUNE_CONV_K, 1, g.b, VECTOR, slot[T_KV]);
-    metatune_encode_stmt_add(nest, p, METATUNE_STMT_LOAD, slot[T_LOAD_W], 1,
-                             a_w, 1);
+    host_access(nest, p, METATUNE_STMT_LOAD, slot[T_LOAD_W], 1,
+                METATUNE_CONV_WEIGHT);
     p = host_loop(nest, p, METATUNE_CONV_Y, 1, g.ty, UNROLL, slot[T_YU]);
     p = host_loop(nest, p, METATUNE_CONV_X, 1, g.tx, UNROLL, slot[T_XU]);
-    metatune_encode_stmt_add(nest, p, METATUNE_STMT_FMA, slot[T_FMA], 1,
-                             a_fma, 3);
-    metatune_encode_stmt_add(nest, e, METATUNE_STMT_STORE, slot[T_STORE_C], 1,
-                             a_out, 1);
+    host_fma(nest, p, slot[T_FMA]);
+    host_access(nest, e, METATUNE_STMT_STORE, slot[T_STORE_C], 1,
+                METATUNE_CONV_OUTPUT);
     nest->hint[0] = (metatune_real)(g.prefetch == 0 ? 0.0
                                     : g.prefetch == 8 ? 0.7
                                     : g.prefetch == 32 ? 1.4 : 2.0);

@@ -274,9 +274,6 @@ static void host_plan_src(const host_kernel *kernel, host_plan *plan)
     const metatune_encode_conv2d *c = &kernel->conv;
     int depthwise = host_depthwise(kernel);
     int grouped = c->groups > 1 && !depthwise;
-    int vectors = plan->algorithm == &host_algorithm_depth ||
-                  plan->algorithm == &host_algorithm_wino2 ||
-                  plan->algorithm == &host_algorithm_wino4;
     int padded = c->pad_top || c->pad_bottom || c->pad_left || c->pad_right;
     int strided = c->stride_h != 1 || c->stride_w != 1;
     int32_t lanes = kernel->march.lanes, channels, block, h = c->h, w = c->w;
@@ -285,7 +282,7 @@ static void host_plan_src(const host_kernel *kernel, host_plan *plan)
     channels = depthwise ? c->c : kernel->cg;
     if (plan->stage == HOST_STAGE_PLANE)
         fits = c->layout == METATUNE_NCHW;
-    else if (vectors)
+    else if (plan->vectors)
         fits = host_whole(kernel, channels) &&
                (c->layout != METATUNE_NCHWC || channels > 4);
     else
@@ -310,7 +307,7 @@ static void host_plan_src(const host_kernel *kernel, host_plan *plan)
     }
     if (plan->stage == HOST_STAGE_PLANE)
         block = 1;
-    else if (vectors)
+    else if (plan->vectors)
         block = lanes;
     else
         block = host_in_block(kernel);
@@ -482,6 +479,22 @@ metatune_status host_axes_flat(const host_kernel *kernel,
     flat.stride_h = flat.stride_w = 1;
     flat.pad_top = flat.pad_bottom = flat.pad_left = flat.pad_right = 0;
     return metatune_encode_conv2d_begin(nest, &flat);
+}
+
+int32_t host_access(metatune_encode_nest *nest, int32_t parent, int32_t kind,
+                    int32_t slot, int32_t count, int32_t tensor)
+{
+    return metatune_encode_stmt_add(nest, parent, kind, slot, count, &tensor,
+                                    1);
+}
+
+int32_t host_fma(metatune_encode_nest *nest, int32_t parent, int32_t slot)
+{
+    static const int32_t all[3] = { METATUNE_CONV_INPUT, METATUNE_CONV_WEIGHT,
+                                    METATUNE_CONV_OUTPUT };
+
+    return metatune_encode_stmt_add(nest, parent, METATUNE_STMT_FMA, slot, 1,
+                                    all, 3);
 }
 
 int32_t host_loop(metatune_encode_nest *nest, int32_t parent, int32_t axis,

@@ -402,12 +402,6 @@ static metatune_status plane_nest(const host_kernel *kernel,
 {
     enum { SERIAL = METATUNE_LOOP_SERIAL, UNROLL = METATUNE_LOOP_UNROLL,
            VECTOR = METATUNE_LOOP_VECTOR, PARALLEL = METATUNE_LOOP_PARALLEL };
-    static const int32_t a_in[1] = { METATUNE_CONV_INPUT };
-    static const int32_t a_w[1] = { METATUNE_CONV_WEIGHT };
-    static const int32_t a_out[1] = { METATUNE_CONV_OUTPUT };
-    static const int32_t a_fma[3] = { METATUNE_CONV_INPUT,
-                                      METATUNE_CONV_WEIGHT,
-                                      METATUNE_CONV_OUTPUT };
     const int32_t threads = kernel->march.threads;
     metatune_encode_dim *dim;
     int32_t p, e, pass;
@@ -455,16 +449,15 @@ static metatune_status plane_nest(const host_kernel *kernel,
     e = host_loop(nest, e, METATUNE_CONV_X, 1, g.width, VECTOR, P_XE);
     p = host_loop(nest, p, METATUNE_CONV_C, g.u, g.c / g.u, SERIAL, P_CI);
     p = host_loop(nest, p, METATUNE_CONV_C, 1, g.u, UNROLL, P_CU);
-    metatune_encode_stmt_add(nest, p, METATUNE_STMT_LOAD, P_LOAD_W, g.t, a_w,
-                             1);
+    host_access(nest, p, METATUNE_STMT_LOAD, P_LOAD_W, g.t,
+                METATUNE_CONV_WEIGHT);
     p = host_loop(nest, p, METATUNE_CONV_X, g.lanes, g.v, UNROLL, P_XU);
     p = host_loop(nest, p, METATUNE_CONV_X, 1, g.lanes, VECTOR, P_XV);
-    metatune_encode_stmt_add(nest, p, METATUNE_STMT_LOAD, P_LOAD_A, 1, a_in,
-                             1);
+    host_access(nest, p, METATUNE_STMT_LOAD, P_LOAD_A, 1, METATUNE_CONV_INPUT);
     p = host_loop(nest, p, METATUNE_CONV_K, 1, g.t, UNROLL, P_KU);
-    metatune_encode_stmt_add(nest, p, METATUNE_STMT_FMA, P_FMA, 1, a_fma, 3);
-    metatune_encode_stmt_add(nest, e, METATUNE_STMT_STORE, P_STORE_C, 1,
-                             a_out, 1);
+    host_fma(nest, p, P_FMA);
+    host_access(nest, e, METATUNE_STMT_STORE, P_STORE_C, 1,
+                METATUNE_CONV_OUTPUT);
     nest->hint[0] = (metatune_real)(g.prefetch == 0 ? 0.0
                                     : g.prefetch == 8 ? 0.7 : 1.4);
     return nest->status;

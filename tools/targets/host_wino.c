@@ -104,6 +104,7 @@ static void host_wino_plan(const host_kernel *kernel, const int64_t *values,
     v = w.gt * w.v_group;
     m = (int64_t)w.gt * w.kt * w.m_group + w.patch;
     plan->stage = HOST_STAGE_BLOCK;
+    plan->vectors = 1;
     plan->core_phases = w.share ? 2 : 1;
     plan->core_bytes = (size_t)(w.share ? v + m * parts : (v + m) * parts) *
                        sizeof(float);
