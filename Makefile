@@ -22,6 +22,8 @@
 #   make bench-lookup    speed of lookup tables
 #   make bench-records   speed of record logs
 #   make examples        build and run the teaching path, examples/01 to 07
+#   make example-mpi     a measuring farm and data-parallel meta-training
+#   make example-opencl  OpenCL conv kernels, tuned
 #   make install         headers, command, metatune.pc under PREFIX (DESTDIR);
 #                        make uninstall takes them away
 #   make clean
@@ -85,7 +87,7 @@ CORE_TESTS += build/test_encode_double
 endif
 SCRIPT_TESTS = tests/test_cli.sh tests/test_readme.sh tests/test_lookup.sh \
                tests/test_report.sh tests/test_interop.sh tests/test_replay.sh \
-               tests/test_blas.sh
+               tests/test_blas.sh tests/test_targets_mpi.sh
 HOST_TESTS := $(patsubst tests/%.c,build/%,$(wildcard tests/test_host.c \
                 tests/test_kernels.c tests/test_interop.c tests/test_export.c \
                 tests/test_collect.c))
@@ -275,6 +277,20 @@ build/examples/%: examples/%.c
 examples: $(EXAMPLES)
 	@for e in $(EXAMPLES); do echo "== $$e"; $$e || exit 1; done
 
+# targets that need a package: they say which
+MPICC ?= mpicc
+build/mpi/%: examples/mpi/%.c $(wildcard examples/mpi/*.h) examples/sim.h \
+             $(HEADERS)
+	@mkdir -p $(@D)
+	@command -v $(MPICC) >/dev/null && command -v mpirun >/dev/null || { \
+	    echo "example-mpi needs mpicc and mpirun: apt-get install" \
+	        "libopenmpi-dev openmpi-bin"; exit 1; }
+	$(MPICC) -std=gnu99 $(CFLAGS) $(CPPFLAGS) $(WARN) -Wno-unused-function \
+	    -I. -o $@ $< $(LDFLAGS) -lm
+
+example-mpi: build/mpi/farm build/mpi/train
+	@sh examples/mpi/run.sh build/mpi
+
 build/bench_lookup build/bench_records: build/%: tools/bench/%.c $(HEADERS)
 	@mkdir -p build
 	$(CC) -std=gnu99 -O2 $(CPPFLAGS) $(WARN) -o $@ $< $(LDFLAGS) $(LIBS)
@@ -291,7 +307,7 @@ clean:
 FORCE:
 .PHONY: all tune test test-core test-tools strict bench-core pretrain prior \
         install uninstall bench-conv bench-conv-threads bench-conv-deep \
-        examples bench-lookup bench-records collect train-folds \
-        bench-learning clean FORCE
+        examples example-mpi example-opencl bench-lookup bench-records \
+        collect train-folds bench-learning clean FORCE
 
 -include $(wildcard build/*.d build/examples/*.d) $(TOOL_OBJ:.o=.d)
