@@ -87,7 +87,8 @@ CORE_TESTS += build/test_encode_double
 endif
 SCRIPT_TESTS = tests/test_cli.sh tests/test_readme.sh tests/test_lookup.sh \
                tests/test_report.sh tests/test_interop.sh tests/test_replay.sh \
-               tests/test_blas.sh tests/test_targets_mpi.sh
+               tests/test_blas.sh tests/test_targets_mpi.sh \
+               tests/test_targets_opencl.sh
 HOST_TESTS := $(patsubst tests/%.c,build/%,$(wildcard tests/test_host.c \
                 tests/test_kernels.c tests/test_interop.c tests/test_export.c \
                 tests/test_collect.c))
@@ -279,7 +280,7 @@ examples: $(EXAMPLES)
 
 # targets that need a package: they say which
 MPICC ?= mpicc
-build/mpi/%: examples/mpi/%.c $(wildcard examples/mpi/*.h) examples/sim.h \
+build/mpi/%: examples/mpi/%.c examples/child.h examples/sim.h \
              $(HEADERS)
 	@mkdir -p $(@D)
 	@command -v $(MPICC) >/dev/null && command -v mpirun >/dev/null || { \
@@ -290,6 +291,21 @@ build/mpi/%: examples/mpi/%.c $(wildcard examples/mpi/*.h) examples/sim.h \
 
 example-mpi: build/mpi/farm build/mpi/train
 	@sh examples/mpi/run.sh build/mpi
+
+# pocl keeps what it compiled in a directory that must exist
+OPENCL_FLAGS ?=
+build/opencl/conv: examples/opencl/conv.c examples/child.h $(HEADERS) \
+                   $(PRIOR_HEADER)
+	@mkdir -p $(@D)/cache
+	@echo '#include <CL/cl.h>' | $(CC) -E - >/dev/null 2>&1 || { \
+	    echo "example-opencl needs OpenCL: apt-get install" \
+	        "ocl-icd-opencl-dev pocl-opencl-icd"; exit 1; }
+	$(CC) -std=gnu99 $(CFLAGS) $(CPPFLAGS) $(WARN) -Wno-unused-function \
+	    -I. -o $@ $< $(LDFLAGS) -lOpenCL -lm
+
+example-opencl: build/opencl/conv
+	@POCL_CACHE_DIR=$${POCL_CACHE_DIR:-$(CURDIR)/build/opencl/cache} \
+	    build/opencl/conv --log build/opencl/conv.jsonl $(OPENCL_FLAGS)
 
 build/bench_lookup build/bench_records: build/%: tools/bench/%.c $(HEADERS)
 	@mkdir -p build

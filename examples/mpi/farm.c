@@ -22,7 +22,7 @@
 
 #define METATUNE_IMPLEMENTATION
 #include "../sim.h"
-#include "child.h"
+#include "../child.h"
 
 enum { TAG_WORK = 1, TAG_ANSWER = 2, MAX_WORKERS = 1024 };
 enum { ORDER_LEAVE = 0, ORDER_WAIT = -1 }; /* 1, 2, 3.. are work */

@@ -21,6 +21,7 @@
 typedef struct child_answer {
     metatune_status status;
     double value;                /* seconds, with METATUNE_OK */
+    double build_s;              /* of the run, 0 = unknown */
     char text[96];               /* of a failure */
 } child_answer;
 
