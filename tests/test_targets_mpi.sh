@@ -38,7 +38,8 @@ start() { # name, workers, options: in the background
 }
 middle() { # wait until so many measurements are done
     tries=0
-    until [ -s "$tmp/$name.ledger" ] && [ "$(lines "$tmp/$name.ledger")" -ge "$1" ]
+    until [ -s "$tmp/$name.ledger" ] &&
+        [ "$(lines "$tmp/$name.ledger")" -ge "$1" ]
     do
         sleep 0.05
         tries=$((tries + 1))

@@ -39,8 +39,8 @@ static const metatune_knob knobs[KNOBS] = {
     {"VEC", v_vec, NULL, 5}, {"TK", v_tk, NULL, 3}, {"TX", v_tx, NULL, 5},
     {"UC", v_uc, NULL, 4}, {"STAGE", v_flag, NULL, 2},
     {"UNROLL", v_flag, NULL, 2}};
-/* what one writes first: an output an item, 64 items a group */
-static const int64_t plain[KNOBS] = {8, 8, 1, 1, 1, 1, 4, 0, 0};
+/* what one writes first: float4, one pixel an item, 32 items a group */
+static const int64_t plain[KNOBS] = {4, 8, 1, 4, 1, 1, 16, 0, 0};
 
 /* What the device said; filled in a child, so it lives in shared memory. */
 typedef struct limits {
@@ -101,7 +101,8 @@ static metatune_status describe(void *user, const metatune_problem *problem,
     if (metatune_encode_conv2d_begin(nest, &l->conv))
         return nest->status;
 #define LOOP(axis, step, trip, kind) \
-    metatune_encode_loop_add(nest, at, METATUNE_CONV_##axis, step, trip, kind, 0)
+    metatune_encode_loop_add(nest, at, METATUNE_CONV_##axis, step, trip, \
+                             kind, 0)
     at = -1;
     at = LOOP(Y, wy, (l->oh + wy - 1) / wy, METATUNE_LOOP_BLOCK);
     at = LOOP(X, xg, (l->ow + xg - 1) / xg, METATUNE_LOOP_BLOCK);
@@ -657,7 +658,7 @@ int main(int argc, char **argv)
     void *mem;
     size_t need;
     int i, j, self = 0, failed = 0;
-    double best[2][3], gain[3] = {0, 0, 0}, seconds = 140;
+    double best[2][3], gain[3] = {0, 0, 0}, seconds = 120;
     int pairs[3] = {0, 0, 0};
     uint32_t used[2][2];
     for (i = 1; i < argc; i++)
