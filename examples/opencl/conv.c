@@ -550,7 +550,7 @@ static int check(layer *l)
     bad += a.status != METATUNE_OK;
     printf("plain: %s\n", metatune_encode_status_name(a.status));
     /* the image moved by one pixel: seen in the output */
-    l->extra = "-UPAD -DPAD=0";
+    l->extra = "-DPAD=0";
     child_run(candidate, l, plain, 20, &a);
     bad += a.status != METATUNE_WRONG;
     printf("sabotaged: %s, %s\n", metatune_encode_status_name(a.status),
