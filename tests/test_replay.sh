@@ -117,6 +117,8 @@ done
 run replay --table "$T/t.csv" --strategy random --seeds 5 --seed 2 --csv
 cp "$T/out" "$T/a"
 run replay --table "$T/t.csv" --strategy random --seeds 5 --seed 2 --csv
+ok "nothing but scores" test "$(grep -vc '^random,t,[2-6],[0-9]*,[01]' \
+    "$T/out")" = 1
 ok "the same seeds, the same scores" cmp -s "$T/out" "$T/a"
 
 # --------------------------------------------------------- loop nests

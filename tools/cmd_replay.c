@@ -330,7 +330,7 @@ static int replay(int argc, char **argv)
     memset(cover, 0, sizeof cover);
     s.o = &o;
     st = replay_parse(&o, argc, argv);
-    ui_init(&s.u, o.quiet);
+    ui_init(&s.u, o.quiet || o.csv); /* both write to stdout */
     for (i = 0; i < o.n_tables && st == CMD_OK; i++)
         st = replay_tables_read(&s.tables, o.table[i], NULL);
     for (i = 0; i < o.n_sources && st == CMD_OK; i++)
