@@ -2269,9 +2269,9 @@ static void mti_maml_scale(const metatune_maml *t, const metatune_real *x,
 }
 
 /* theta_0..theta_K and g_0..g_{K-1} */
-static metatune_status mti_maml_adapt(metatune_maml *t,
-                                      const metatune_encode_graph *const *graphs,
-                                      const double *y, size_t n_support)
+static metatune_status
+mti_maml_adapt(metatune_maml *t, const metatune_encode_graph *const *graphs,
+               const double *y, size_t n_support)
 {
     int32_t k;
     size_t n = t->n_gnn, i;
@@ -2298,10 +2298,10 @@ static metatune_status mti_maml_adapt(metatune_maml *t,
     return METATUNE_OK;
 }
 
-static metatune_status mti_maml_check(const metatune_maml *t,
-                                      const metatune_encode_graph *const *graphs,
-                                      const double *y, size_t n_support,
-                                      size_t n_query)
+static metatune_status
+mti_maml_check(const metatune_maml *t,
+               const metatune_encode_graph *const *graphs, const double *y,
+               size_t n_support, size_t n_query)
 {
     if (!t || !graphs || !y || !n_query)
         return METATUNE_BAD_ARG;

@@ -418,7 +418,8 @@ ok "collect: a value for every knob that is named" test \
         /^R/ && $5 != "t" && split($2, value, ",") == n' "$T/c1" |
         wc -l)" = 80
 ok "collect: every algorithm that suits, none less than its share" test \
-    "$(sed -n '/layer1/,/^L.*down/s/^R	\([0-9]*\),.*[du]	\.$/\1/p' "$T/c1" | sort |
+    "$(sed -n '/layer1/,/^L.*down/s/^R	\([0-9]*\),.*[du]	\.$/\1/p' \
+        "$T/c1" | sort |
         uniq -c | awk '$1 > 5' | wc -l)" = 3
 ok "collect: none twice in a layer" test \
     -z "$(sed -n '/^L/h;/^R.*[du]	\.$/{G;p;}' "$T/c1" |

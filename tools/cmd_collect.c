@@ -572,14 +572,14 @@ const cmd_command cmd_collect = {
     "  --resume       measure only what FILE lacks\n"
     "  --again N      the N fastest of a layer are timed again, in turns (10)\n"
     "  --time S       stop after S seconds\n"
-    "  --build-cpu C, --run-cpu C   the cores of compilers and kernels, or any\n"
+    "  --build-cpu C, --run-cpu C   cores of compilers and kernels, or any\n"
     "                 (the last core measures; with --threads all are used)\n"
     "  --nice N       of compilers and kernels\n"
     "  --march, --cc, --threads, --lanes, --target   as in `metatune tune`\n"
     "  --quiet        no progress\n"
     "\n"
-    "A control kernel, the layer's default, is timed every 20 settings; when it\n"
-    "moved by more than 3 % they are measured again, and after four tries kept\n"
-    "with a mark that `metatune train` respects.\n",
+    "A control kernel, the layer's default, is timed every 20 settings; when\n"
+    "it moved by more than 3 % they are measured again, and after four tries\n"
+    "kept with a mark that `metatune train` respects.\n",
     collect
 };

@@ -54,7 +54,8 @@ contest() {
         esac
         case " $(sed -n "s/^$family  *//p" "$data/layers/families.txt") " in
         *" ${layer%%/*} "*)
-            tables="$tables --table $data/contest_$(name "$width")_gcc.txt:$layer"
+            file=$data/contest_$(name "$width")_gcc.txt
+            tables="$tables --table $file:$layer"
             ;;
         esac
     done < "$data/layers/contest12.txt"
