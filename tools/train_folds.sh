@@ -20,7 +20,6 @@ shift
 metatune=${METATUNE:-build/metatune}
 families=${FAMILIES:-tools/data/layers/families.txt}
 tables=${METATUNE_SHARED:-../shared}/data/tables
-steps=${STEPS:-6000}
 seeds=${SEEDS:-1}
 mkdir -p "$out"
 
@@ -46,6 +45,10 @@ for width in any 16 8 4; do
             [ "$width" = any ] || name=${name}_w$width
             [ "$method" = head ] || name=${name}_$method
             flags="--method $method"
+            # the unseen-layer priors got the longer training; the others are
+            # still to get theirs
+            steps=${STEPS:-4000}
+            [ "$width$method" != anyhead ] || steps=${STEPS:-16000}
             for net in $nets; do
                 flags="$flags --holdout $net"
             done
