@@ -147,15 +147,23 @@ static void interval(const contest *c, int s, int other, int n, double *lo,
                      double *hi)
 {
     static double sample[RESAMPLES];
+    int has[TABLES], tables = 0; /* those that have n trials */
     metatune_encode_rng rng;
     int b, t, k;
     metatune_encode_rng_init(&rng, 1, (uint64_t)n);
+    for (t = 0; t < c->tables; t++)
+        if (table_mean(c, s, t, n) >= 0 &&
+            (other < 0 || table_mean(c, other, t, n) >= 0))
+            has[tables++] = t;
+    *lo = *hi = 0;
+    if (!tables)
+        return;
     for (b = 0; b < RESAMPLES; b++) {
         double sum = 0;
         int got = 0;
-        for (t = 0; t < c->tables; t++) {
-            int which = (int)metatune_encode_rng_below(
-                &rng, (uint64_t)c->tables);
+        for (t = 0; t < tables; t++) {
+            int which = has[metatune_encode_rng_below(&rng,
+                                                      (uint64_t)tables)];
             double part = 0;
             int runs = 0;
             for (k = 0; k < c->seeds; k++) {
