@@ -11,9 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Children inherit where this process may run: on one core, or with cpu -1 on
-   all but `not_on`. */
-static void ahead_move(int32_t cpu, int32_t not_on)
+void host_pin(int32_t cpu, int32_t not_on)
 {
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     cpu_set_t set;
@@ -55,7 +53,7 @@ metatune_status host_ahead_open(host_ahead *ahead, host_run *run,
         (void)setpriority(PRIO_PROCESS, 0, cfg->nice);
     }
     run->cfg.run_cpu = cfg->run_cpu + 1;
-    ahead_move(cfg->build_cpu, cfg->run_cpu);
+    host_pin(cfg->build_cpu, cfg->run_cpu);
     return METATUNE_OK;
 }
 
@@ -84,10 +82,10 @@ static void ahead_pump(host_ahead *ahead)
             ahead->n_queue--;
             if (host_entry_built(run, e) || host_entry_busy(run, e)) continue;
             if (ahead_on_run_core(ahead, i))
-                ahead_move(ahead->cfg.run_cpu, -1);
+                host_pin(ahead->cfg.run_cpu, -1);
             if (host_entry_start(run, e, proc) != 0) proc->pid = 0;
             ahead->which[i] = e;
-            ahead_move(ahead->cfg.build_cpu, ahead->cfg.run_cpu);
+            host_pin(ahead->cfg.build_cpu, ahead->cfg.run_cpu);
         }
     }
 }

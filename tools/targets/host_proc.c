@@ -2,7 +2,8 @@
 
    Rooms: [R-TEXT] small text helpers, [R-PROC] child processes with a
    deadline, [R-CHILD] the forked child and its limits. */
-#define _GNU_SOURCE
+#define _XOPEN_SOURCE 700
+#define _DEFAULT_SOURCE 1
 #include "host_proc.h"
 
 #include <dlfcn.h>
@@ -20,7 +21,6 @@
 #include <time.h>
 #include <unistd.h>
 #ifdef __linux__
-#include <sched.h>
 #include <sys/prctl.h>
 #endif
 
@@ -308,13 +308,8 @@ static void host_child(const host_run *run, host_body body, void *user,
     setpgid(0, 0);
 #ifdef __linux__
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    if (run->cfg.run_cpu > 0 && run->cfg.run_cpu <= CPU_SETSIZE) {
-        cpu_set_t cpus;
-        CPU_ZERO(&cpus);
-        CPU_SET((size_t)run->cfg.run_cpu - 1, &cpus);
-        (void)sched_setaffinity(0, sizeof cpus, &cpus);
-    }
 #endif
+    if (run->cfg.run_cpu > 0) host_pin(run->cfg.run_cpu - 1, -1);
     for (s = 1; s < 32; s++)
         if (s != SIGKILL && s != SIGSTOP) signal(s, SIG_DFL);
     sigemptyset(&set);

@@ -77,6 +77,12 @@ size_t host_setting_find(host_run *run, const host_kernel *kernel,
                          const int64_t *values, char *source,
                          host_result *result);
 
+/* ------------------------------------------------------ host_ahead.c */
+
+/* This process, and children from now on, may run on one core only, or with
+   cpu -1 on all but `not_on`; what is not possible is left. */
+void host_pin(int32_t cpu, int32_t not_on);
+
 /* ------------------------------------------------------ host_build.c */
 
 /* Fill argv with the compiler and all flags; `store` holds the pieces
