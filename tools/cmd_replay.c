@@ -413,7 +413,7 @@ const cmd_command cmd_replay = {
     "                 of the sources, as in `metatune train`\n"
     "  --strategy S   random, ga, sa, grid, xgb, xgb-pre, portfolio,\n"
     "                 finetune, maml, mlp or metatune (metatune); repeatable.\n"
-    "                 xgb:16, xgb-pre:16: with a plan of 16; finetune=BLOB and\n"
+    "                 xgb:16, xgb-pre:16: a plan of 16; finetune=BLOB and\n"
     "                 the like: with a model of its own\n"
     "  --budget N     trials (64); --batch N (8); --plan N of xgb (64)\n"
     "  --seeds K      of each (10), from --seed N (0)\n"
